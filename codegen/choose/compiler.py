@@ -36,8 +36,7 @@ from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.scans import along_rows
-from tcdsl.grammar.proofs.signs import substitute_symbols
-from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
@@ -283,7 +282,7 @@ def describe(
 
 def _hold_extents(program: Program, spec: Spec) -> None:
     """Check that exact sizes are ones that `bind` lets pass: loops count on it."""
-    by = {n: Size.const(v) for n, v in spec.sizes or ()}
+    by = constants(spec.sizes)
     for s in program.statements if by else ():
         for r in s.ranges:
             if r.bounds is not None:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import conjuncts, walk_typed
-from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -53,11 +53,11 @@ class Bounds:
 def bounds_of(
     cond: typed.Expr,
     ranges: Mapping[str, Range],
-    sizes: Sequence[tuple[str, int]] | None,
+    sizes: tuple[tuple[str, int], ...] | None,
 ) -> tuple[Bound, ...] | None:
     """Return a condition as bounds that have to hold together, or None if it is something else."""
     found: list[Bound] = []
-    by = {n: Size.const(v) for n, v in sizes or ()}
+    by = constants(sizes)
     for part in conjuncts(cond):
         if not isinstance(part, typed.Binary) or part.op not in ("<", "<=", ">", ">=", "=="):
             return None

@@ -16,7 +16,7 @@ from tcdsl.codegen.program.bounds import Bound, bounds_of
 from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.codegen.program.padding import has_padding
 from tcdsl.codegen.program.program import Program, Statement
-from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
+from tcdsl.grammar.proofs.signs import constants, is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
@@ -41,7 +41,7 @@ def decided(program: Program, sizes: Sizes) -> Program:
 
 
 def _decided(s: Statement, sizes: Sizes) -> Statement:
-    by = {n: Size.const(v) for n, v in sizes}
+    by = constants(sizes)
     if not all(is_nonnegative(substitute_symbols(r.extent - 1, by)) for r in s.ranges):
         return s  # without points anything holds: a read before an empty loop needs its condition
     value = map_typed(s.value, _chooser(s, sizes))
@@ -51,7 +51,7 @@ def _decided(s: Statement, sizes: Sizes) -> Statement:
 def _chooser(s: Statement, sizes: Sizes) -> Callable[[typed.Expr], typed.Expr]:
     """Return what maps an expression, whose parts are decided, to what is left of it."""
     ranges = {r.name: r for r in s.ranges}
-    by = {n: Size.const(v) for n, v in sizes}
+    by = constants(sizes)
 
     def least(x: Bound) -> Size:
         """Return the least that a bound's affine map has in the ranges."""

@@ -214,6 +214,12 @@ def maximum(*sizes: Size) -> Size:
     return _extreme(Max, sizes)
 
 
+@lru_cache(maxsize=256)
+def constants(sizes: tuple[tuple[str, int], ...] | None) -> Mapping[str, Size]:
+    """Return sizes that are known as what stands for their symbols; None: none is known."""
+    return {name: Size.const(value) for name, value in sizes or ()}
+
+
 def substitute_symbols(size: Size, by: Mapping[str, Size]) -> Size:
     """Return size with other sizes for its symbols."""
     if not any(name in by for name in size.symbols()):

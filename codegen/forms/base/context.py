@@ -14,7 +14,7 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.program import Program
-from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
+from tcdsl.grammar.proofs.signs import constants, is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 
@@ -65,6 +65,10 @@ class GroupContext(Generic[M]):
         value: T = self.known[name]
         return value
 
+    def bind(self, size: Size) -> Size:
+        """Return a size with those put in that are known."""
+        return substitute_symbols(size, constants(self.spec.sizes))
+
     def extent(self, size: Size) -> int:
         """Return the representative value of a size."""
         return size.evaluate(self.sizes)
@@ -83,7 +87,7 @@ class GroupContext(Generic[M]):
         on it has a knob with that value: executables are told apart by configs. So a form asks last
         of all that it asks.
         """
-        known = substitute_symbols(size, {n: Size.const(v) for n, v in self.spec.sizes or ()})
+        known = self.bind(size)
         if known.constant is not None:
             return known.constant if known.constant <= most else None
         if self.asked is None or not self.asked.knows(size):

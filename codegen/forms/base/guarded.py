@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import operands_of
-from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
@@ -53,7 +53,6 @@ def behind_conditions(
 
 def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, IndexRange]) -> bool:
     """Whether the ranges alone prove that a read is inside, whatever guards it."""
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):
         a = affine_of(sub)
         if a is None:
@@ -62,8 +61,8 @@ def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, IndexRange]
         for name, k in a.terms:
             first, last = dims[name].low, dims[name].low + dims[name].extent - 1
             low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
-        if not is_nonnegative(substitute_symbols(low, by)):
+        if not is_nonnegative(ctx.bind(low)):
             return False
-        if not is_nonnegative(substitute_symbols(extent - 1 - high, by)):
+        if not is_nonnegative(ctx.bind(extent - 1 - high)):
             return False
     return True

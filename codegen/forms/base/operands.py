@@ -18,7 +18,7 @@ from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Buffer, Program
 from tcdsl.grammar.proofs import sizes as sz
-from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import UINT64, DType
 
@@ -41,7 +41,7 @@ class Operands:
         self.program = program
         self.spec = spec
         self.temps = temps
-        self._sizes = {n: Size.const(v) for n, v in spec.sizes or ()}
+        self._sizes = constants(spec.sizes)
         self._buffers = {x.name: x for x in program.buffers}
         self._first_in = {x.home: x for x in reversed(program.buffers)}
         self._position: dict[str, int] = {}  # of a home among the arguments

@@ -17,7 +17,6 @@ from tcdsl.codegen.forms.base.vexpr import walk
 from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
@@ -229,23 +228,19 @@ def _linears(
             linear = linear_of(subs, strides[buffer], dims)
             if linear is None:
                 raise ScheduleError(f"a subscript of '{buffer}' is not affine")
-            if ctx.spec.sizes is not None:
-                linear = _exact(linear, dict(ctx.spec.sizes))
-            found[buffer, subs] = linear
+            found[buffer, subs] = linear if ctx.spec.sizes is None else _exact(ctx, linear)
     return found
 
 
-def _exact(linear: Linear, sizes: Mapping[str, int]) -> Linear:
-    by = {n: Size.const(v) for n, v in sizes.items()}
-    terms = tuple((n, substitute_symbols(s, by)) for n, s in linear.terms)
-    return Linear(tuple(t for t in terms if t[1] != ZERO), substitute_symbols(linear.const, by))
+def _exact(ctx: GroupContext[Any], linear: Linear) -> Linear:
+    terms = ((n, ctx.bind(s)) for n, s in linear.terms)
+    return Linear(tuple(t for t in terms if t[1] != ZERO), ctx.bind(linear.const))
 
 
 def _join(
     ctx: GroupContext[Any], aligned: Aligned, order: tuple[str, ...], touched: list[Linear]
 ) -> tuple[DimLoop, ...]:
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    loops = [DimLoop(n, substitute_symbols(aligned.dim(n).extent, by)) for n in order]
+    loops = [DimLoop(n, ctx.bind(aligned.dim(n).extent)) for n in order]
     loops = [x for x in loops[:-1] if x.extent != ONE] + loops[-1:]  # a counter that stays 0
     values = frozenset(
         x.name

@@ -24,7 +24,7 @@ from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Program, Statement
-from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -69,7 +69,7 @@ class Reach:
 
 def reach_of(ctx: GroupContext[Any]) -> Reach:
     """Return how the buffers of a group's program lie, under its specialisation."""
-    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    exact = constants(ctx.spec.sizes)
     return Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
 
 

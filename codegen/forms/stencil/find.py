@@ -25,7 +25,6 @@ from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of, walk_typed
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
@@ -282,9 +281,8 @@ def _values(
 ) -> tuple[tuple[str, range], ...] | None:
     """Return the values of indices, if they are known and few."""
     found = []
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     for r in ranges:
-        low = substitute_symbols(r.low, by).constant
+        low = ctx.bind(r.low).constant
         extent = None if low is None else ctx.value_up_to(r.extent, most)
         if low is None or extent is None or extent < 1:
             return None

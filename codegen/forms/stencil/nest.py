@@ -28,7 +28,6 @@ from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -255,7 +254,7 @@ class StencilNest:
 
     def empty(self, *, is_whole: bool, asks_rows: bool, still: Level | None = None) -> Block:
         """Return a block without statements."""
-        end = Bound(((self.lane.name, -1),), self.exact(self.lane.high) - 1)
+        end = Bound(((self.lane.name, -1),), self.ctx.bind(self.lane.high) - 1)
         base: Region | None = None if is_whole else frozenset({end})
         return Block(self.walk, base, still or Level(), asks_rows=asks_rows)
 
@@ -328,10 +327,6 @@ class StencilNest:
                         if reach:
                             return k, reach
         return 0, {}
-
-    def exact(self, size: Size) -> Size:
-        """Return a size with those put in that are known."""
-        return substitute_symbols(size, {n: Size.const(v) for n, v in self.ctx.spec.sizes or ()})
 
 
 def _bounds(ctx: Context, stencil: Stencil) -> tuple[Bound, ...]:

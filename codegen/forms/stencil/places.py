@@ -17,8 +17,6 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.program.expressions import map_operands
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import substitute_symbols
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 from tcdsl.grammar.types.typed import Range
@@ -29,7 +27,7 @@ _HELD = {32: (-(1 << 31), (1 << 31) - 1), 64: (-(1 << 63), (1 << 63) - 1)}
 
 def place_values(ctx: Context, s: Statement) -> Values | None:
     """Return the least and the largest place that an arg reduction finds, where that is known."""
-    extents = [_known(ctx, r.extent) for r in s.reductions]
+    extents = [ctx.bind(r.extent).constant for r in s.reductions]
     count = 1
     for n in extents:
         if n is None or n < 1:
@@ -37,7 +35,7 @@ def place_values(ctx: Context, s: Statement) -> Values | None:
         count *= n
     low = 0
     if len(s.reductions) == 1:  # then it is the index itself
-        first = _known(ctx, s.reductions[0].low)
+        first = ctx.bind(s.reductions[0].low).constant
         if first is None:
             return None
         low = first
@@ -54,11 +52,6 @@ def places_of(ctx: Context) -> dict[str, Values]:
         if s.is_arg and s.covers and homes[program.buffer(s.target).home] == 1
     }
     return {name: values for name, values in found.items() if values is not None}
-
-
-def _known(ctx: Context, size: Size) -> int | None:
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    return substitute_symbols(size, by).constant
 
 
 class Intervals:
@@ -100,7 +93,7 @@ class Intervals:
             case typed.Lit(value):
                 return int(value), int(value)
             case typed.SizeValue(size):
-                n = _known(self._ctx, size)
+                n = self._ctx.bind(size).constant
                 return None if n is None else (n, n)
             case typed.IndexValue(name):
                 return self._index(name)
@@ -123,7 +116,7 @@ class Intervals:
         if name not in self._ranges:
             return None
         low, high = (
-            _known(self._ctx, x) for x in (self._ranges[name].low, self._ranges[name].high)
+            self._ctx.bind(x).constant for x in (self._ranges[name].low, self._ranges[name].high)
         )
         return None if low is None or high is None else (low, max(low, high - 1))
 

@@ -30,7 +30,7 @@ from tcdsl.codegen.program.expressions import (
     walk_typed,
 )
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -111,7 +111,6 @@ class Stencil:
 
 def place_of(ctx: Context, tensor: str, subs: tuple[typed.Expr, ...]) -> Place | None:
     """Return the address of an access, or None if a subscript is not affine."""
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     steps: dict[str, Size] = {}
     const = ZERO
     for sub, stride in zip(subs, strides_of(ctx.operands, tensor), strict=True):
@@ -121,16 +120,15 @@ def place_of(ctx: Context, tensor: str, subs: tuple[typed.Expr, ...]) -> Place |
         const += a.const * stride
         for name, k in a.terms:
             steps[name] = steps.get(name, ZERO) + stride * k
-    known = ((n, substitute_symbols(step, by)) for n, step in sorted(steps.items()))
-    return Place(tensor, tuple(t for t in known if t[1] != ZERO), substitute_symbols(const, by))
+    known = ((n, ctx.bind(step)) for n, step in sorted(steps.items()))
+    return Place(tensor, tuple(t for t in known if t[1] != ZERO), ctx.bind(const))
 
 
 def asked_taps(ctx: Context, s: Stencil) -> list[Range]:
     """Return the ranges of taps that only the regime of sizes tells."""
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     taps = dict(s.taps)
     ranges = [r for r in s.statement.ranges if r.name in taps]
-    return [r for r in ranges if substitute_symbols(r.extent, by).constant is None]
+    return [r for r in ranges if ctx.bind(r.extent).constant is None]
 
 
 # ---- where elements exist
@@ -234,18 +232,17 @@ def _follows(wanted: Bound, given: Bound) -> bool:
 
 def _sides(ctx: Context, s: Statement, read: typed.Read) -> Iterator[Bound]:
     """Yield the bounds of a read that the ranges alone do not prove."""
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     dims = {r.name: r for r in s.ranges}
     for sub, extent in zip(read.subs, ctx.operands.buffer(read.tensor).shape, strict=True):
         a = affine_of(sub)
         assert a is not None, "it is plain"
         for sign, const in ((1, a.const), (-1, extent - 1 - a.const)):
             terms = tuple(sorted((n, sign * k) for n, k in a.terms))
-            bound = Bound(terms, substitute_symbols(const, by))
+            bound = Bound(terms, ctx.bind(const))
             least = bound.const
             for name, k in terms:
                 r = dims[name]
-                least = least + substitute_symbols(r.low if k > 0 else r.high - 1, by) * k
+                least = least + ctx.bind(r.low if k > 0 else r.high - 1) * k
             if not is_nonnegative(least):
                 yield bound
 
