@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32, INT64
 from tcdsl.grammar.types.typed import Expr
+
+
+class IndexRange(Protocol):
+    """The values of an index: so many, from low on."""
+
+    @property
+    def low(self) -> Size:
+        """The least."""
+
+    @property
+    def extent(self) -> Size:
+        """How many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,14 @@ class Affine:
         for name, coefficient in self.terms:
             total = total + point[name] * coefficient
         return total
+
+    def ends(self, ranges: Mapping[str, IndexRange]) -> tuple[Size, Size]:
+        """Return its least and its greatest value over ranges none of which is empty."""
+        low = high = self.const
+        for name, k in self.terms:
+            first, last = ranges[name].low, ranges[name].low + ranges[name].extent - 1
+            low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+        return low, high
 
     @property
     def plain(self) -> str | None:

@@ -98,10 +98,7 @@ def _is_exact(e: typed.Expr, ranges: Mapping[str, Range], by: Mapping[str, Size]
 
 def _fits(a: Affine, dtype: DType, ranges: Mapping[str, Range], by: Mapping[str, Size]) -> bool:
     """Whether a type holds all values of a map: seen where sizes are known."""
-    low = high = substitute_symbols(a.const, by)
-    for name, k in a.terms:
-        first, last = (substitute_symbols(x, by) for x in (ranges[name].low, ranges[name].high - 1))
-        low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+    low, high = (substitute_symbols(x, by) for x in a.ends(ranges))
     if dtype not in _LARGEST:
         return False
     largest = _LARGEST[dtype]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from tcdsl.codegen.program.affine import Affine
 from tcdsl.codegen.program.bounds import Bound, bounds_of
 from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.codegen.program.padding import has_padding
@@ -54,12 +55,8 @@ def _chooser(s: Statement, sizes: Sizes) -> Callable[[typed.Expr], typed.Expr]:
     by = constants(sizes)
 
     def least(x: Bound) -> Size:
-        """Return the least that a bound's affine map has in the ranges."""
-        total = x.const
-        for name, k in x.terms:
-            r = ranges[name]
-            total = total + (r.low if k > 0 else r.high - 1) * k
-        return substitute_symbols(total, by)
+        low, _ = Affine(x.terms, x.const).ends(ranges)
+        return substitute_symbols(low, by)
 
     def always(bounds: Sequence[Bound]) -> bool:
         return all(is_nonnegative(least(x)) for x in bounds)

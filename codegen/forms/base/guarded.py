@@ -6,26 +6,13 @@ Vectors evaluate both branches of `?:`, and what is the same along a loop is com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from tcdsl.codegen.forms.base.context import GroupContext
-from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.affine import IndexRange, affine_of
 from tcdsl.codegen.program.expressions import operands_of
 from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-
-
-class IndexRange(Protocol):
-    """The values of an index: so many, from low on."""
-
-    @property
-    def low(self) -> Size:
-        """The least."""
-
-    @property
-    def extent(self) -> Size:
-        """How many there are."""
 
 
 def behind_conditions(
@@ -57,10 +44,7 @@ def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, IndexRange]
         a = affine_of(sub)
         if a is None:
             return False
-        low = high = a.const
-        for name, k in a.terms:
-            first, last = dims[name].low, dims[name].low + dims[name].extent - 1
-            low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+        low, high = a.ends(dims)
         if not is_nonnegative(ctx.bind(low)):
             return False
         if not is_nonnegative(ctx.bind(extent - 1 - high)):

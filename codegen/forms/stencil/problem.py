@@ -19,7 +19,7 @@ from tcdsl.codegen.forms.base.access import ZERO
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import strides_of
-from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.bounds import Bound, Bounds, bounds_of
 from tcdsl.codegen.program.expressions import (
     conjunction,
@@ -238,13 +238,9 @@ def _sides(ctx: Context, s: Statement, read: typed.Read) -> Iterator[Bound]:
         assert a is not None, "it is plain"
         for sign, const in ((1, a.const), (-1, extent - 1 - a.const)):
             terms = tuple(sorted((n, sign * k) for n, k in a.terms))
-            bound = Bound(terms, ctx.bind(const))
-            least = bound.const
-            for name, k in terms:
-                r = dims[name]
-                least = least + ctx.bind(r.low if k > 0 else r.high - 1) * k
-            if not is_nonnegative(least):
-                yield bound
+            least, _ = Affine(terms, const).ends(dims)
+            if not is_nonnegative(ctx.bind(least)):
+                yield Bound(terms, ctx.bind(const))
 
 
 def bare(ctx: Context, s: Statement, e: typed.Expr) -> typed.Expr:
