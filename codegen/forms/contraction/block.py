@@ -43,6 +43,8 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.grammar.types.dtypes import UINT16
 
+_LINE = 4  # neighbours that are worth a vector when they are packed
+
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return the packing of a pass and its tiles, of one matrix or of a group of neighbours."""
@@ -128,6 +130,10 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
         unit = "x"
     elif k and x.stride(k[-1].name) == ONE:
         unit = "k"
+    elif panel.words is None and _is_far(panel, x, along):
+        unit = "far_x"
+    elif panel.words is None and _is_far(panel, x, k):
+        unit = "far_k"
     stored = panel.stored(x)
     return Packer(
         UINT16 if panel.words is not None and stored.is_half else stored,  # its bits
@@ -138,6 +144,14 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
         k_table=x.linear(k) is None,
         word=None if panel.words is None else panel.words.of("a" if x == panel.problem.a else "b"),
     )
+
+
+def _is_far(panel: Panel, x: Operand, fused: tuple[Index, ...]) -> bool:
+    """Whether an operand has stride one along the outermost index only, one of some length."""
+    if len(fused) < 2 or x.linear(fused) is not None or x.stride(fused[0].name) != ONE:
+        return False
+    extent = b.value_of(panel.size(fused[0].extent))
+    return extent is None or extent >= _LINE
 
 
 def looked_through(panel: Panel, part: TaskBlock, now: DepthPass) -> tuple[list[Stmt], Expr]:
@@ -191,6 +205,8 @@ def packing(panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPa
     to = packer_params(spec)[0].type
     if panel.words is not None and panel.stored(x) != spec.source:
         args[0] = Cast(args[0], to)
+    if spec.unit in ("far_x", "far_k"):
+        args.append(panel.extent((along if spec.unit == "far_x" else p.k)[1:]))
     assert len(args) == len(packer_params(spec))
     run = Eval(Call(packer_name(panel, name, spec), tuple(args), None))
     return b.when(b.compare("!=", flag, 0), run)

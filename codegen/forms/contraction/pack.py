@@ -5,7 +5,9 @@
 One function serves both operands: x runs along the vectors of `b` or the rows of `a`. Where the
 source has unit stride along x, vectors are copied, a few rows for all panels before the next; along
 k, squares are turned around in registers; along a batch, neighbours are packed together, the
-squares being columns by neighbours; else elements are gathered. Offsets along a fused index that is
+squares being columns by neighbours. Where only the outermost of fused indices has stride one, its
+vectors are turned around and laid down as far apart as its steps are; else elements are gathered.
+Offsets along a fused index that is
 not linear come from tables; every block of lanes then asks its table whether it lies in one piece.
 Half types are widened on the way.
 
@@ -70,7 +72,7 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
-Unit = Literal["x", "k", "batch", "none"]
+Unit = Literal["x", "k", "batch", "far_x", "far_k", "none"]
 TABLE = Pointer(INT64, const=True)
 ROWS = 16  # copied for all panels before the next: their lines stay in the first level's sets
 
@@ -80,7 +82,8 @@ class Packer:
     """What a packer is made for.
 
     unit: the direction in which the source has stride one, within a piece where that direction
-    has a table; batch: across up to lanes matrices, which are packed together. x_table, k_table:
+    has a table; batch: across up to lanes matrices, which are packed together; far: along the
+    outermost of the indices fused in that direction, which has a table. x_table, k_table:
     whether offsets come from a table, else from a stride. word: several steps along k are one
     element (`pack_words.py`).
     """
@@ -102,9 +105,14 @@ class Packer:
 def packer_params(p: Packer) -> tuple[Var, ...]:
     """Return the parameters: source, where it goes, depth and count of the block, panel width.
 
-    Of a batch: how far apart the packed blocks of neighbours are, and how many there are.
+    Of a batch: how far apart the packed blocks of neighbours are, and how many there are. Far:
+    every how many steps of the fused index the outermost one makes one.
     """
-    near = (i64("apart"), i64("batches")) if p.unit == "batch" else ()
+    more: tuple[Var, ...] = ()
+    if p.unit == "batch":
+        more = i64("apart"), i64("batches")
+    elif p.unit in ("far_x", "far_k"):
+        more = (i64("every"),)
     return (
         pointer("source", p.source, const=True, restrict=True),
         Var("x_offset", TABLE) if p.x_table else i64("x_stride"),
@@ -113,26 +121,31 @@ def packer_params(p: Packer) -> tuple[Var, ...]:
         i64("depth"),
         i64("count"),
         i64("width"),
-        *near,
+        *more,
     )
 
 
 def packer(name: str, p: Packer) -> Function:
     """Return the function that packs a block."""
-    j, left, packed, width = i64("j"), i64("left"), pointer("packed", p.dtype), i64("width")
-    end, depth = i64("end"), i64("depth")
-    panel = block(
-        Let(left, min64(width, sub(i64("count"), j))),
-        _panel(p),
-        assign(packed, offset(packed, mul(depth, left))),
-    )
-    panels = loop(j, 0, i64("count"), panel, step=width)
+    packed, end, depth = pointer("packed", p.dtype), i64("end"), i64("depth")
+    panels = in_panels(p, _panel(p))
     if not (p.unit == "none" or (p.unit == "x" and not p.x_table)):
         return Function(name, packer_params(p), panels, "helper")
     first = pointer("first", p.dtype)
     strip = block(Let(end, min64(add(i64("row"), ROWS), depth)), assign(packed, first), panels)
     body = block(Let(first, packed), loop(i64("row"), 0, depth, strip, step=ROWS))
     return Function(name, packer_params(p), body, "helper")
+
+
+def in_panels(p: Packer, body: Stmt) -> Stmt:
+    """Return body for every panel, columns j .. j + left."""
+    j, left, packed, width = i64("j"), i64("left"), pointer("packed", p.dtype), i64("width")
+    panel = block(
+        Let(left, min64(width, sub(i64("count"), j))),
+        body,
+        assign(packed, offset(packed, mul(i64("depth"), left))),
+    )
+    return loop(j, 0, i64("count"), panel, step=width)
 
 
 def _panel(p: Packer) -> Stmt:
@@ -148,12 +161,14 @@ def _panel(p: Packer) -> Stmt:
             return strips(p, _turn(p))
         case "batch":
             return strips(p, _spread(p))
+        case _:
+            raise AssertionError(f"{p.unit} is packed by pack_far.py")
 
 
 def strips(p: Packer, body: Stmt) -> Stmt:
     """Return body for every strip of lanes, x its first column; the last one has a tail."""
     x, left = i64("x"), i64("left")
-    tail = Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, x)))
+    tail = Let(Var("tail", Mask(p.dtype, p.lanes)), tail_of(p, sub(left, x)))
     return loop(x, 0, left, tail, body, step=p.lanes)
 
 
@@ -163,7 +178,7 @@ def _copy(p: Packer) -> Stmt:
     line, to = pointer("line", p.source, const=True), pointer("to", p.dtype)
     return block(
         Let(whole, sub(left, mod(left, p.lanes))),
-        Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, whole))),
+        Let(Var("tail", Mask(p.dtype, p.lanes)), tail_of(p, sub(left, whole))),
         loop(
             k,
             i64("row"),
@@ -175,7 +190,7 @@ def _copy(p: Packer) -> Stmt:
             loop(x, 0, whole, _move(p, offset(to, x), offset(line, x)), step=p.lanes),
             when(
                 compare("<", whole, left),
-                _store(p, offset(to, whole), _load(p, offset(line, whole))),
+                store_masked(p, offset(to, whole), _load(p, offset(line, whole))),
             ),
         ),
     )
@@ -187,7 +202,9 @@ def _copy_pieces(p: Packer) -> Stmt:
     first = add(i64("j"), x)
     source = pointer("source", p.source, const=True)
     moved = _load(p, offset(source, add(along_x(p, first), along_k(p, k))))
-    copy = loop(k, 0, i64("depth"), _store(p, offset(packed_at(p), add(mul(k, left), x)), moved))
+    copy = loop(
+        k, 0, i64("depth"), store_masked(p, offset(packed_at(p), add(mul(k, left), x)), moved)
+    )
     gather = _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left))
     end = min64(add(first, p.lanes), i64("count"))
     return _if_in_one_piece(Var("x_offset", TABLE), first, end, copy, gather)
@@ -223,15 +240,16 @@ def columns(p: Packer) -> Stmt:
     source = offset(pointer("source", p.source, const=True), at)
     return block(
         Array("column", Pointer(p.source, const=True), (p.lanes,)),
-        loop(i, 0, p.lanes, assign(_column(p), source), mark=Unroll()),
+        loop(i, 0, p.lanes, assign(column_of(p), source), mark=Unroll()),
     )
 
 
-def _column(p: Packer) -> Elem:
+def column_of(p: Packer) -> Elem:
+    """Return the address of column i of a strip."""
     return Elem("column", (i64("i"),), Pointer(p.source, const=True))
 
 
-def _square(p: Packer, at: Expr, mask: str, rows: Expr, first: Expr, apart: Expr) -> Stmt:
+def square_to(p: Packer, at: Expr, mask: str, rows: Expr, first: Expr, apart: Expr) -> Stmt:
     """Return the way of the vector at at of every column, turned around: rows to first, apart."""
     return turned(p, lambda column: _load(p, offset(column, at), mask), rows, first, apart)
 
@@ -242,14 +260,14 @@ def turned(p: Packer, fetch: Callable[[Expr], Expr], rows: Expr, first: Expr, ap
     square, to = Elem("square", (i,), p.vector), pointer("to", p.dtype)
     return block(
         Array("square", p.vector, (p.lanes,)),
-        loop(i, 0, p.lanes, assign(square, fetch(_column(p))), mark=Unroll()),
+        loop(i, 0, p.lanes, assign(square, fetch(column_of(p))), mark=Unroll()),
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
         Let(to, first, mutable=True),
         loop(
             i,
             0,
             p.lanes,
-            when(compare("<", i, rows), _store(p, to, square)),
+            when(compare("<", i, rows), store_masked(p, to, square)),
             assign(to, offset(to, apart)),
             mark=Unroll(),
         ),
@@ -261,8 +279,8 @@ def _turn(p: Packer) -> Stmt:
     k, x, left, depth = i64("k"), i64("x"), i64("left"), i64("depth")
     first = offset(packed_at(p), add(mul(k, left), x))
     turn = block(
-        Let(Var("deep", Mask(p.dtype, p.lanes)), _tail(p, sub(depth, k))),
-        _square(p, along_k(p, k), "deep", min64(p.lanes, sub(depth, k)), first, left),
+        Let(Var("deep", Mask(p.dtype, p.lanes)), tail_of(p, sub(depth, k))),
+        square_to(p, along_k(p, k), "deep", min64(p.lanes, sub(depth, k)), first, left),
     )
     if p.k_table:
         end = min64(add(k, p.lanes), depth)
@@ -276,9 +294,9 @@ def _spread(p: Packer) -> Stmt:
     k, batches = i64("k"), i64("batches")
     first = offset(packed_at(p), add(mul(k, i64("left")), i64("x")))
     return block(
-        Let(Var("some", Mask(p.dtype, p.lanes)), _tail(p, batches)),
+        Let(Var("some", Mask(p.dtype, p.lanes)), tail_of(p, batches)),
         columns(p),
-        loop(k, 0, i64("depth"), _square(p, along_k(p, k), "some", batches, first, i64("apart"))),
+        loop(k, 0, i64("depth"), square_to(p, along_k(p, k), "some", batches, first, i64("apart"))),
     )
 
 
@@ -316,14 +334,14 @@ def joiner(name: str, stored: DType, dtype: DType, lanes: int, *, table: bool = 
     place = offset(to, add(mul(m, i64("m_stride")), column))
     out = intrinsic("tc_storem", p.vector, place, Var("some", mask), square, stored=stored)
     turn = block(
-        Let(Var("tail", mask), _tail(p, left)),
+        Let(Var("tail", mask), tail_of(p, left)),
         Array("square", p.vector, (lanes,)),
         loop(i, 0, lanes, assign(square, _load(p, offset(stage, held))), mark=Unroll()),
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
         loop(i, 0, lanes, when(compare("<", i, left), Eval(out)), mark=Unroll()),
     )
     body = block(
-        Let(Var("some", mask), _tail(p, batches)),
+        Let(Var("some", mask), tail_of(p, batches)),
         loop(m, 0, i64("rows"), loop(n, 0, i64("columns"), turn, step=lanes)),
     )
     columns = Var("n_offset", TABLE) if table else i64("n_stride")
@@ -354,7 +372,8 @@ def along_k(p: Packer, k: Expr) -> Expr:
     return k if p.unit == "k" else mul(k, i64("k_stride"))
 
 
-def _tail(p: Packer, left: IntLike) -> Expr:
+def tail_of(p: Packer, left: IntLike) -> Expr:
+    """Return the mask of the first lanes, so many."""
     return intrinsic("tc_tail", p.vector, left, type=Mask(p.dtype, p.lanes))
 
 
@@ -369,7 +388,8 @@ def _move(p: Packer, to: Expr, at: Expr) -> Stmt:
     return Eval(intrinsic("tc_store", p.vector, to, value))
 
 
-def _store(p: Packer, at: Expr, value: Expr) -> Stmt:
+def store_masked(p: Packer, at: Expr, value: Expr) -> Stmt:
+    """Return the store of the lanes that the mask `tail` has."""
     tail = Var("tail", Mask(p.dtype, p.lanes))
     return Eval(intrinsic("tc_storem", p.vector, at, tail, value))
 

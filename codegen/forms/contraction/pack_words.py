@@ -22,6 +22,7 @@ from tcdsl.codegen.forms.contraction.pack import (
     strips,
     turned,
 )
+from tcdsl.codegen.forms.contraction.pack_far import far_packer
 from tcdsl.codegen.forms.contraction.words import Word
 from tcdsl.codegen.loops.build import (
     add,
@@ -81,6 +82,8 @@ def word_packer(name: str, p: Packer) -> Function:
 
 def packing(name: str, p: Packer) -> Function:
     """Return the function that packs a block, of words or of elements."""
+    if p.unit in ("far_x", "far_k"):
+        return far_packer(name, p)
     return packer(name, p) if p.word is None else word_packer(name, p)
 
 

@@ -1,0 +1,147 @@
+"""Packing of operands whose neighbours lie along the outermost of fused indices.
+
+    packed[panel][k][x] as in `pack.py`; source vectors are steps x, x + every, x + 2 * every ...,
+    or such steps along k
+
+Elements of a panel then lie in as many lines as it has, often all in one set of a cache: gathered,
+they cost 20 cycles each where extents are powers of two. Here every line is read once, by squares
+that are turned around in registers.
+"""
+
+from __future__ import annotations
+
+from tcdsl.codegen.forms.contraction.kernel import intrinsic
+from tcdsl.codegen.forms.contraction.pack import (
+    ROWS,
+    Packer,
+    along_k,
+    column_of,
+    columns,
+    in_panels,
+    packed_at,
+    packer_params,
+    square_to,
+    store_masked,
+    strips,
+    tail_of,
+)
+from tcdsl.codegen.loops.build import (
+    add,
+    assign,
+    block,
+    c64,
+    ceil_div,
+    div,
+    i64,
+    loop,
+    max64,
+    min64,
+    mul,
+    offset,
+    sub,
+)
+from tcdsl.codegen.loops.loopir import (
+    Array,
+    Elem,
+    Eval,
+    Expr,
+    Function,
+    Let,
+    Mask,
+    Stmt,
+    Unroll,
+    Var,
+    Vector,
+)
+
+
+def far_packer(name: str, p: Packer) -> Function:
+    """Return the function that packs a block."""
+    body = _lay(p) if p.unit == "far_x" else in_panels(p, strips(p, _turn(p)))
+    return Function(name, packer_params(p), body, "helper")
+
+
+def _turn(p: Packer) -> Stmt:
+    """Return the transposition of a strip whose vectors are every so many rows of a panel."""
+    k, far, every, depth = i64("k"), i64("far"), i64("every"), i64("depth")
+    steps, left = i64("steps"), i64("left")
+    first = offset(packed_at(p), add(mul(add(k, mul(far, every)), left), i64("x")))
+    rows, apart = min64(p.lanes, sub(steps, far)), mul(every, left)
+    turn = block(
+        Let(Var("deep", Mask(p.dtype, p.lanes)), tail_of(p, sub(steps, far))),
+        square_to(p, add(along_k(p, k), far), "deep", rows, first, apart),
+    )
+    count = Let(steps, ceil_div(sub(depth, k), every))
+    each = loop(k, 0, min64(every, depth), count, loop(far, 0, steps, turn, step=p.lanes))
+    return block(columns(p), each)
+
+
+def _lay(p: Packer) -> Stmt:
+    """Return the packing of a block whose vectors are columns every so many apart.
+
+    Squares of columns that follow each other by such vectors are turned around and wait for some
+    rows, until they go to their panels: what a panel has of a square is some of its columns.
+    """
+    x, far, i, k, row, end = map(i64, ("x", "far", "i", "k", "row", "end"))
+    every, count, inner, steps = map(i64, ("every", "count", "inner", "steps"))
+    mask, wide = Mask(p.dtype, p.lanes), Vector(p.dtype, p.lanes)
+    deep, square = Elem("deep", (i,), mask), Elem("square", (i,), wide)
+    held = Elem("held", (add(mul(sub(k, row), p.lanes), i),), wide)
+    own_steps = ceil_div(max64(sub(count, add(x, i)), 0), every)
+    at = offset(column_of(p), add(along_k(p, k), far))
+    fetched = intrinsic("tc_loadm", p.vector, at, deep, type=p.vector, stored=p.source)
+    turn = loop(
+        k,
+        row,
+        end,
+        Array("square", p.vector, (p.lanes,)),
+        loop(i, 0, p.lanes, assign(square, fetched), mark=Unroll()),
+        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
+        loop(i, 0, p.lanes, assign(held, square), mark=Unroll()),
+    )
+    strip = block(
+        Let(end, min64(add(row, ROWS), i64("depth"))),
+        turn,
+        loop(i, 0, p.lanes, _pieces(p, held)),
+    )
+    squares = block(
+        Array("deep", mask, (p.lanes,)),
+        loop(i, 0, p.lanes, assign(deep, tail_of(p, sub(own_steps, far)))),
+        loop(row, 0, i64("depth"), strip, step=ROWS),
+    )
+    return block(
+        Let(inner, min64(every, count)),
+        Let(i64("j"), c64(0)),
+        Array("held", p.vector, (ROWS * p.lanes,)),
+        loop(
+            x,
+            0,
+            inner,
+            columns(p),
+            Let(steps, ceil_div(sub(count, x), every)),
+            loop(far, 0, steps, squares, step=p.lanes),
+            step=p.lanes,
+        ),
+    )
+
+
+def _pieces(p: Packer, held: Expr) -> Stmt:
+    """Return the way of row i of the turned squares, columns that follow each other, to panels."""
+    x, k, width, count, depth = map(i64, ("x", "k", "width", "count", "depth"))
+    y, columns, panel, left = map(i64, ("y", "columns", "panel", "left"))
+    start = mul(panel, width)
+    low, high = max64(sub(start, y), 0), min64(columns, sub(add(start, width), y))
+    tail = Var("tail", Mask(p.dtype, p.lanes))
+    to = offset(packed_at(p), add(mul(start, depth), mul(k, left), sub(y, start)))
+    return block(
+        Let(y, add(x, mul(add(i64("far"), i64("i")), i64("every")))),
+        Let(columns, min64(min64(p.lanes, sub(i64("inner"), x)), sub(count, y))),
+        loop(
+            panel,
+            div(y, width),
+            div(add(y, columns, width, -1), width),
+            Let(left, min64(width, sub(count, start))),
+            Let(tail, intrinsic("tc_range", p.vector, low, high, type=tail.type)),
+            loop(k, i64("row"), i64("end"), store_masked(p, to, held)),
+        ),
+    )
