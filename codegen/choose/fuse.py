@@ -18,8 +18,9 @@ from itertools import takewhile
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline, is_contraction
 from tcdsl.codegen.program.padding import has_padding, is_padding, pieces
-from tcdsl.codegen.program.program import Program, carried
+from tcdsl.codegen.program.program import Program, Statement, carried
 from tcdsl.codegen.program.sharing import has_epilogue, kept_indices, outsider, seed_of
+from tcdsl.codegen.program.slices import in_one_pass
 
 _LONGEST = 24  # groups that are joined: each length is tried, and costs its square
 
@@ -73,7 +74,7 @@ def gather(
         if rows and len(run) < len(near):
             run = _longer(program, near, run, paddings)
         wanted.subtract(n for g in run for n in g.wanted())  # by later ones, from here on
-        out.append(fused_group(run, wanted))
+        out.append(fused_group(program, run, wanted))
         left = _without(left, run)
     return out
 
@@ -82,11 +83,12 @@ def _run(program: Program, near: Sequence[Group], rows: bool, paddings: bool) ->
     """Return the longest run that groups begin with and that may be one group."""
     count, written, wanted = 1, set[str](), set[str]()
     first = near[0].statements
+    in_turn = _is_in_turn(program, near[0])
     begins_pieces = paddings and (is_contraction(first[-1]) or is_padding(first[0]))
     for n, g in enumerate(near, 1):
         written.update(s.target for s in g.statements)
         wanted |= g.wanted() - written
-        if not begins_pieces and _overwrites(program, written, wanted):
+        if not begins_pieces and not in_turn and _overwrites(program, written, wanted):
             break  # as any longer run does
         if n > 1 and can_join(program, near[:n], rows, paddings):
             count = n
@@ -163,10 +165,21 @@ def can_join(
         reads = {r.tensor for s in statements for r in s.reads()}
         return all(program.buffer(name).home != last.home for name in reads)
     if not _undisturbed(program, run):
-        return False
+        return rows and _on_slices(program, run) is not None
     if has_epilogue(statements[1:] if is_padded else statements):
         return True
-    return rows and kept_indices(statements) is not None
+    return rows and (kept_indices(statements) is not None or _on_slices(program, run) is not None)
+
+
+def _on_slices(program: Program, run: Sequence[Group]) -> tuple[Statement, ...] | None:
+    """Return the statements of a turn as one pass over their points, None if they are none."""
+    if not _is_in_turn(program, run[0]):
+        return None
+    return in_one_pass(program, [s for g in run for s in g.statements])
+
+
+def _is_in_turn(program: Program, g: Group) -> bool:
+    return any(x.first <= g.members[0] < x.last for x in program.loops)
 
 
 def uses(program: Program, later: Sequence[Group]) -> Counter[str]:
@@ -176,13 +189,18 @@ def uses(program: Program, later: Sequence[Group]) -> Counter[str]:
     return found
 
 
-def fused_group(run: Sequence[Group], wanted: Mapping[str, int]) -> Group:
+def fused_group(program: Program, run: Sequence[Group], wanted: Mapping[str, int]) -> Group:
     """Return groups as one; wanted: how many read a version after it."""
     if len(run) == 1:
         return run[0]
     members = tuple(sorted({m for g in run for m in g.members}))
     statements = tuple(s for g in run for s in g.statements)
-    local = tuple(s.target for s in statements if not wanted[s.target])
+    parts: set[str | None] = set()  # of which statements of the group leave elements as they are
+    if not all(s.covers for s in statements):
+        statements = _on_slices(program, run) or statements
+        parts = {s.base for s in statements if not s.covers}
+        parts |= {s.target for s in statements if not s.covers}
+    local = tuple(s.target for s in statements if not wanted[s.target] and s.target not in parts)
     return Group(members, statements, local, tuple(o for g in run for o in g.origins))
 
 

@@ -88,6 +88,14 @@ def kept_indices(statements: Sequence[Statement]) -> tuple[Names, ...] | None:
     return None if isinstance(found, int) else found
 
 
+def shared_points(statements: Sequence[Statement]) -> tuple[Names, ...] | None:
+    """Return the indices that pointwise statements share where these are all that they have."""
+    if len({len(s.outputs) for s in statements}) > 1:
+        return None
+    found = _share(statements, 0)
+    return None if isinstance(found, int) else found
+
+
 def seed_of(statements: Sequence[Statement]) -> int:
     """Return the position of the statement whose output indices are the axes: the fewest."""
     return min(range(len(statements)), key=lambda k: len(statements[k].outputs))

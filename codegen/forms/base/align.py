@@ -116,7 +116,10 @@ def align(statements: Sequence[Statement]) -> Aligned | None:
             d = dims.setdefault(r.name, AlignedDim(r.name, r.low, r.extent))
             if (d.low, d.extent) != (r.low, r.extent):
                 return None
-    return _schedule(renamed, tuple(dims.values()), _kept(renamed))
+    aligned = _schedule(renamed, tuple(dims.values()), _kept(renamed))
+    if aligned.sweeps and len(statements) > 1 and _is_in_place(statements):
+        return None  # a later sweep would read what an earlier one has overwritten
+    return aligned
 
 
 def open_rows(aligned: Aligned, names: Collection[str]) -> Aligned:
@@ -171,17 +174,23 @@ def _classes(statements: Sequence[Statement]) -> dict[Key, str] | None:
                     x, y = _shifted(made), _shifted(used)
                     if x is not None and y is not None and x[1] == y[1]:
                         unite((w, x[0]), (n, y[0]))
+    outputs = [[r.name for r in s.ranges if r.kind == "output"] for s in statements]
+
+    def beside() -> None:
+        for n in range(1, len(statements)):
+            if len(outputs[n]) == len(outputs[0]):
+                for i, j in zip(outputs[0], outputs[n], strict=True):
+                    unite((0, i), (n, j))
+
+    if _is_in_place(statements):
+        beside()  # whatever they read: at each point elements of its own are written
     seen: dict[tuple[str, int, Size], Key] = {}
     for n, s in enumerate(statements):  # both read X(b, i): one pass over it may serve both
         for tensor, subs in own_reads(s):
             for place, sub in enumerate(subs):
                 if (x := _shifted(sub)) is not None:
                     unite(seen.setdefault((tensor, place, x[1]), (n, x[0])), (n, x[0]))
-    outputs = [[r.name for r in s.ranges if r.kind == "output"] for s in statements]
-    for n in range(1, len(statements)):  # side by side over one box
-        if len(outputs[n]) == len(outputs[0]):
-            for i, j in zip(outputs[0], outputs[n], strict=True):
-                unite((0, i), (n, j))
+    beside()  # over one box
     names: dict[Key, str] = {}
     for k, root in parent.items():
         if root not in names:
@@ -189,6 +198,17 @@ def _classes(statements: Sequence[Statement]) -> dict[Key, str] | None:
             names[root] = root[1] if root[1] not in taken else f"{root[1]}_{root[0]}"
         names[k] = names[root]
     return names
+
+
+def _is_in_place(statements: Sequence[Statement]) -> bool:
+    """Whether pointwise statements read memory that they write, from before them."""
+    made = {s.target for s in statements}
+    written = {_tensor(name) for name in made}
+    return not any(s.reductions for s in statements) and any(
+        name not in made and _tensor(name) in written
+        for s in statements
+        for name, _ in own_reads(s)
+    )
 
 
 def _shifted(sub: typed.Expr) -> tuple[str, Size] | None:
@@ -257,8 +277,13 @@ def _schedule(
 def _same_point(
     reader: AlignedStatement, subs: tuple[typed.Expr, ...], made: AlignedStatement
 ) -> bool:
-    """Whether a point of a statement reads what the same point of another makes."""
-    return made.statement.subs == subs and set(made.dims) == set(reader.dims)
+    """Whether a point of a statement reads what the same point of another makes.
+
+    Or what that leaves alone: another slice.
+    """
+    pairs = zip(made.statement.subs, subs, strict=True)
+    is_there = all(x == y or not (indices_of(x) or indices_of(y)) for x, y in pairs)
+    return is_there and set(made.dims) == set(reader.dims)
 
 
 def _sink(steps: Sequence[AlignedStatement], level: dict[str, int]) -> None:

@@ -185,7 +185,7 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
     while rest:
         legal = [n for n in range(1, len(rest) + 1) if n == 1 or can_join(p, rest[:n])]
         count = int(rng.choice(legal))
-        out.append(fused_group(rest[:count], uses(p, rest[count:])))
+        out.append(fused_group(p, rest[:count], uses(p, rest[count:])))
         rest = rest[count:]
     return Partition("random", tuple(out))
 
