@@ -13,6 +13,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Case, Problem, differential, problem
+from tests.cusim.harness import differential as on_gpu
 
 HEAD = "def f(float(T,N,N) X, float(N,N) A) -> (float(T + 2,N,N) Y, float(3,N,N) Z, U)"
 FIRST = """Y(0, i, j) = A(i, j)  Z(k, i, j) = A(i, j) where k in 0:3, i in 0:N, j in 0:N
@@ -122,3 +123,11 @@ def test_random_turns_are_the_references(seed: int) -> None:
     problems = [p for _, p in random_problems(seed, 8)]
     assert problems
     differential([Case(p, exact=k % 2 == 0) for k, p in enumerate(problems)], terms=64)
+
+
+@pytest.mark.cusim
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_random_turns_are_the_references_on_a_gpu(seed: int) -> None:
+    for _, p in random_problems(seed, 2):
+        on_gpu(p)
