@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import collections
 import math
 from typing import Any
@@ -103,6 +104,7 @@ ALLOWED: dict[tuple[str, str], Any] = {
     ("builtins", "list"): list,
     ("builtins", "int"): int,
     ("builtins", "float"): float,
+    ("_codecs", "encode"): codecs.encode,  # bytes, in pickles that Python 2 may read
     ("torch", "Size"): Size,
     ("torch._utils", "_rebuild_tensor"): _rebuilt_plain,
     ("torch._utils", "_rebuild_tensor_v2"): rebuilt,

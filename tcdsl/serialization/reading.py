@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import _compat_pickle
+import collections
+import contextlib
+import errno
 import io
 import os
 import pickle
 import struct
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -64,25 +68,29 @@ def load(
         with Path(os.fspath(f)).open("rb") as file:
             return load(file, map_location, weights_only=weights_only)
     begin = f.tell()
-    is_zip = f.read(4) == b"PK\x03\x04"
+    head = f.read(4)
+    if not isinstance(head, bytes):
+        raise TypeError("load reads bytes: open the file by open(path, 'rb')")
+    is_zip = head == b"PK\x03\x04"
     f.seek(begin)
     read = _read_zip if is_zip else _read_legacy
     return read(f, _placing(map_location), weights_only)
 
 
-class _Unpickler(pickle.Unpickler):
-    """Reads a pickle in which only some names may stand."""
+class _Names:
+    """What names and storages of a pickle mean."""
 
     def __init__(
         self, file: IO[bytes], held: Callable[[Any], Any], weights_only: bool, **settings: Any
     ) -> None:
-        super().__init__(file, **settings)
+        super().__init__(file, **settings)  # type: ignore[call-arg]  # of an unpickler
         self._held = held
         self._weights_only = weights_only
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what a name means here."""
-        known = ALLOWED.get((module, name))
+        now = _compat_pickle.NAME_MAPPING.get((module, name), (module, name))  # of Python 2
+        known = ALLOWED.get((_compat_pickle.IMPORT_MAPPING.get(now[0], now[0]), now[1]))
         if known is not None:
             return known
         if self._weights_only:
@@ -91,25 +99,118 @@ class _Unpickler(pickle.Unpickler):
                 "number or container\n  if you trust the file, which may run anything then: "
                 "load(..., weights_only=False)"
             )
-        return super().find_class(module, name)
+        return super().find_class(module, name)  # type: ignore[misc]
 
     def persistent_load(self, pid: Any) -> Any:
         """Return the storage that a pickle refers to."""
         return self._held(pid)
 
 
+class _Trusting(_Names, pickle.Unpickler):
+    """Reads a pickle that may do anything."""
+
+
+_Open: Any = getattr(pickle, "_Unpickler")  # noqa: B009  # Python's own, whose steps are open
+
+
+class _Careful(_Names, _Open):  # type: ignore[misc]  # its stub has none of what is used here
+    """Reads a pickle of somebody unknown: allowed names make objects, and change nothing else.
+
+    A step of a pickle sets any attribute of any object that it has, classes among them; others make
+    a list of a range of any length, or ask for any amount of memory.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = _Open.dispatch.copy()
+
+    def load_global(self) -> None:
+        module, word = self.readline(), self.readline()
+        if not word.endswith(b"\n"):
+            raise pickle.UnpicklingError("the file is damaged: its pickle ends within a name")
+        self.append(self.find_class(module[:-1].decode(), word[:-1].decode()))
+
+    dispatch[pickle.GLOBAL[0]] = load_global
+
+    def load_build(self) -> None:
+        changed = type(self.stack[-2])
+        if changed not in (collections.OrderedDict, _Nothing):
+            raise pickle.UnpicklingError(
+                f"Weights only load failed: the file sets attributes of a {changed.__name__}"
+            )
+        _Open.load_build(self)
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+    def load_reduce(self) -> None:
+        function, args = self.stack[-2:]
+        if function in _CONTAINERS and any(isinstance(a, int | range) for a in args):
+            raise pickle.UnpicklingError(
+                f"Weights only load failed: the file makes a {function.__name__} of "
+                f"{args[0]!r:.40}, which may be of any length"
+            )
+        _Open.load_reduce(self)
+
+    dispatch[pickle.REDUCE[0]] = load_reduce
+
+    def load_bytearray8(self) -> None:
+        size = int.from_bytes(self.read(8), "little")
+        self.append(bytearray(self.read(size)))  # of a file that is shorter, what there is
+
+    dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
+
+    def load_newobj(self) -> None:
+        raise pickle.UnpicklingError(
+            "Weights only load failed: the file makes an object by a class"
+        )
+
+    dispatch[pickle.NEWOBJ[0]] = dispatch[pickle.NEWOBJ_EX[0]] = load_newobj
+    dispatch[pickle.OBJ[0]] = dispatch[pickle.INST[0]] = load_newobj
+
+
+_CONTAINERS = (
+    list, set, frozenset, bytearray, collections.Counter, collections.OrderedDict,
+    collections.defaultdict,
+)  # fmt: skip
+
+
 def _unpickled(
     file: IO[bytes], held: Callable[[Any], Any], weights_only: bool, **settings: Any
 ) -> Any:
     """Read a pickle; whatever is wrong with its bytes is one error."""
+    reader = _Careful if weights_only else _Trusting
+    with _damage():
+        return reader(file, held, weights_only, **settings).load()
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    """Make one error of all that a damaged pickle leads to."""
     try:
-        return _Unpickler(file, held, weights_only, **settings).load()
+        yield
     except (pickle.UnpicklingError, RuntimeError, ImportError, MemoryError):
         raise
-    except (EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (
+        EOFError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
+        OverflowError, struct.error,
+    ) as error:  # fmt: skip
         raise pickle.UnpicklingError(
             f"the file is damaged, or no file of tensors: {error}"
         ) from error
+
+
+@contextlib.contextmanager
+def _damaged_zip() -> Iterator[None]:
+    """Make one error of all that a damaged zip leads to."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile, EOFError, ValueError, LookupError, OverflowError, NotImplementedError,
+        struct.error,
+    ) as error:  # fmt: skip
+        raise RuntimeError(f"the file is damaged: {error}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the file's first byte
+            raise
+        raise RuntimeError("the file is damaged: its parts lie outside of it") from error
 
 
 def _described(pid: Any) -> tuple[DType, str, str, int]:
@@ -128,10 +229,8 @@ def _described(pid: Any) -> tuple[DType, str, str, int]:
 
 
 def _read_zip(f: IO[bytes], place: Callable[[str], str], weights_only: bool) -> Any:
-    try:
+    with _damaged_zip():
         archive = zipfile.ZipFile(f)
-    except zipfile.BadZipFile as error:
-        raise RuntimeError(f"the file is damaged: {error}") from error
     with archive:
         entries = {info.filename: info for info in archive.infolist()}
         text = next((name for name in entries if name.endswith("/data.pkl")), None)
@@ -145,12 +244,12 @@ def _read_zip(f: IO[bytes], place: Callable[[str], str], weights_only: bool) -> 
                 raise RuntimeError(f"the file is damaged: it has no '{root + name}'")
             if info.compress_type != zipfile.ZIP_STORED:
                 raise RuntimeError(f"the file is damaged: '{root + name}' is compressed")
-            try:
+            with _damaged_zip():
                 return archive.read(info)
-            except zipfile.BadZipFile as error:
-                raise RuntimeError(f"the file is damaged: {error}") from error
 
-        order = entry("byteorder").decode() if root + "byteorder" in entries else "little"
+        order = entry("byteorder") if root + "byteorder" in entries else b"little"
+        if order not in (b"little", b"big"):
+            raise RuntimeError(f"the file is damaged: its order of bytes is {order!r:.40}")
         known: dict[tuple[str, DType], Held] = {}
 
         def held(pid: Any) -> Held:
@@ -158,7 +257,7 @@ def _read_zip(f: IO[bytes], place: Callable[[str], str], weights_only: bool) -> 
             if (key, kind) not in known:
                 device = place(location)
                 raw = bytearray(entry(f"data/{key}"))
-                known[key, kind] = Held(_elements(raw, kind, count, order), device)
+                known[key, kind] = Held(_elements(raw, kind, count, order.decode()), device)
             return known[key, kind]
 
         return _unpickled(io.BytesIO(entry("data.pkl")), held, weights_only, encoding="utf-8")
@@ -199,14 +298,21 @@ def _read_legacy(f: IO[bytes], place: Callable[[str], str], weights_only: bool) 
 
     # tensors are made when their storages are there: the pickle is read twice
     begin = f.tell()
-    _Skipper(f, held, weights_only).load()
-    for key in plain():
-        if key not in known:
+    with _damage():
+        _Skipper(f, held, weights_only).load()
+    keys = plain()
+    after = f.tell()
+    room = f.seek(0, os.SEEK_END) - after
+    f.seek(after)
+    for key in keys if isinstance(keys, list) else [None]:
+        if not isinstance(key, str) or key not in known:
             raise RuntimeError("the file is damaged: it has a storage that nothing refers to")
         kind, count, storage = known[key]
         head = f.read(8)
         if len(head) != 8 or struct.unpack("<q" if order == "little" else ">q", head)[0] != count:
             raise RuntimeError("the file is damaged: a storage has another extent")
+        if count * kind.itemsize > room:
+            raise RuntimeError("the file is damaged: it ends within a storage")
         raw = bytearray(f.read(count * kind.itemsize))
         storage.elements = _elements(raw, kind, count, order)
     end = f.tell()
@@ -216,7 +322,7 @@ def _read_legacy(f: IO[bytes], place: Callable[[str], str], weights_only: bool) 
     return result
 
 
-class _Skipper(_Unpickler):
+class _Skipper(_Careful):
     """Reads a pickle for the storages that it refers to, and makes nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:

@@ -7,8 +7,8 @@ import contextlib
 import io
 import os
 import pickle
+import secrets
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +62,13 @@ class _Storage:
         return array
 
 
+class _Count:
+    """Stands for the number of elements that a file has of a storage."""
+
+    def __init__(self, storage: _Storage) -> None:
+        self.storage = storage
+
+
 _Open: Any = getattr(pickle, "_Pickler")  # noqa: B009  # Python's own, whose save is open
 
 
@@ -70,9 +77,29 @@ class _Pickler(_Open):  # type: ignore[misc]  # its stub has none of what is use
 
     dispatch: ClassVar[dict[Any, Any]] = _Open.dispatch.copy()
 
-    def __init__(self, file: IO[bytes], storages: dict[tuple[int, int, DType], _Storage]) -> None:
+    def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, 2)
-        self._storages = storages
+        self._text = file
+        self._storages: dict[tuple[int, int, DType], _Storage] = {}
+        self._counts: list[tuple[int, _Storage]] = []  # where each stands
+
+    def dump(self, obj: Any) -> None:
+        """Write an object; how far storages reach is known once all tensors were met."""
+        super().dump(obj)
+        for place, storage in self._counts:
+            self._text.seek(place)
+            self._text.write(storage.elements.to_bytes(8, "little"))
+
+    @property
+    def storages(self) -> tuple[_Storage, ...]:
+        """The storages that the text refers to."""
+        return tuple(self._storages.values())
+
+    def save_count(self, count: _Count) -> None:
+        self._counts.append((self._text.tell() + 2, count.storage))
+        self.write(pickle.LONG1 + bytes([8, *bytes(8)]))
+
+    dispatch[_Count] = save_count
 
     def save_name(self, name: _Name) -> None:
         self.write(pickle.GLOBAL + f"{name.module}\n{name.name}\n".encode())
@@ -104,7 +131,7 @@ class _Pickler(_Open):  # type: ignore[misc]  # its stub has none of what is use
             self._storages[number] = storage
         storage.take(tensor)
         kind = _STORAGE[tensor.dtype]
-        return ("storage", kind, storage.key, str(tensor.device), storage.elements)
+        return ("storage", kind, storage.key, str(tensor.device), _Count(storage))
 
 
 class _Part:
@@ -142,14 +169,13 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2) 
     The format is PyTorch's, whose `torch.load` reads the file. Tensors that share memory share it
     again when they are read. Under a path the file is there whole or not at all.
     """
-    storages: dict[tuple[int, int, DType], _Storage] = {}
-    _Pickler(io.BytesIO(), storages).dump(obj)  # the extents come before the first is written
     text = io.BytesIO()
-    _Pickler(text, storages).dump(obj)
+    pickler = _Pickler(text)
+    pickler.dump(obj)
     with _target(f) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("archive/data.pkl", text.getvalue())
         archive.writestr("archive/byteorder", sys.byteorder)
-        for storage in storages.values():
+        for storage in pickler.storages:
             archive.writestr(f"archive/data/{storage.key}", storage.array().tobytes())
         archive.writestr("archive/version", "3\n")
 
@@ -160,17 +186,18 @@ def _target(f: Any) -> Iterator[IO[bytes]]:
     if hasattr(f, "write"):
         yield f
         return
-    path = Path(f)
+    path = Path(os.path.realpath(f))  # a link stays one
     if path.exists() and not path.is_file():  # a device or a pipe
         with path.open("wb") as file:
             yield file
         return
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    name, number = _beside(path, 0o666 if mode is None else mode & 0o600)
     try:
         with os.fdopen(number, "wb") as file:
             yield file
-        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
-        os.chmod(name, mode & 0o777)
+            if mode is not None:
+                os.fchmod(number, mode)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -178,7 +205,21 @@ def _target(f: Any) -> Iterator[IO[bytes]]:
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _beside(path: Path, mode: int) -> tuple[Path, int]:
+    """Make a file in the folder of another, of a name that is free; return that, and it open."""
+    while True:
+        name = path.with_name(f".saving-{secrets.token_hex(8)}")
+        try:
+            return name, os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except FileExistsError:
+            continue
+        except PermissionError as error:
+            raise PermissionError(
+                error.errno,
+                "its folder may not be written, where the file is made that takes its place; "
+                "save(obj, open(path, 'wb')) writes over a file as it is",
+                str(path),
+            ) from None
+        except OSError as error:
+            error.filename = str(path)
+            raise
