@@ -64,6 +64,8 @@ def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """Bring elements between two numbers; there is no gradient at the ends."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
     return _called(_hardtanh, input, inplace, min_val, max_val)
 
 

@@ -75,6 +75,7 @@ def _conv(
         input, p = _named_padding(padding, input, kernel, s, d)
     else:
         p = each(padding, rank, "padding")
+    _check_steps(s, p, d)
     for h, k, pad, dil in zip(input.shape[2:], kernel, p, d, strict=True):
         if h + 2 * pad < dil * (k - 1) + 1:
             padded = [n + 2 * q for n, q in zip(input.shape[2:], p, strict=True)]
@@ -124,6 +125,18 @@ def _named_padding(
     return input, tuple(t // 2 for t in totals)
 
 
+def _check_steps(
+    stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]
+) -> None:
+    """Refuse steps of nothing, in PyTorch's words."""
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    if min(stride) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(dilation) <= 0:
+        raise RuntimeError("dilation should be greater than zero")
+
+
 def _transposed(
     rank: int,
     input: Tensor,
@@ -144,6 +157,7 @@ def _transposed(
         return found.squeeze(0)  # type: ignore[no-any-return]
     s, d = each(stride, rank, "stride"), each(dilation, rank, "dilation")
     p, e = each(padding, rank, "padding"), each(output_padding, rank, "output_padding")
+    _check_steps(s, p, d)
     for one, stepped, spread in zip(e, s, d, strict=True):
         if one >= max(stepped, spread):
             raise RuntimeError(

@@ -219,7 +219,11 @@ def _padded(input: Tensor, widths: list[int], value: float) -> Tensor:
 def flip(input: Tensor, *dims: Any) -> Tensor:
     """Turn dimensions round."""
     listed = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
-    if not listed:
+    listed = [dim_of(d, input.ndim) for d in listed]
+    for d in listed:
+        if listed.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    if not listed or not input.ndim:
         return input.clone()  # type: ignore[no-any-return]
     for d in listed:
         input = _by_parts(_flip, input, d)

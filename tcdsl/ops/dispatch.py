@@ -61,6 +61,15 @@ _NUMBERS = (bool, int, float)
 _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
     "gather": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "index_put": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "scatter": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "index_into": "index {value} is out of bounds for a dimension with size {extent}",
+    "take": "out of range: tried to access index {value} on a tensor of {extent} elements.",
+    "multi_margin": "target out of range: {value}, where there are {extent} classes",
+    **dict.fromkeys(
+        ("bag_sum", "bag_mean", "bag_max", "bag_weighted"),
+        "input takes value {value} which is not in the valid range [0, {extent})",
+    ),
     "index_select": "index out of range in self",
     "embedding": "index out of range in self",
     **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),

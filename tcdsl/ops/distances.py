@@ -39,6 +39,13 @@ def cosine_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return ``1 - cosine`` where the target is 1, the cosine above a margin where it is -1."""
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
+        raise RuntimeError(
+            f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found "
+            f"inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
     cosine = cosine_similarity(input1, input2, -1)
     apart = clamp(sub(cosine, margin), min=0)
     elements = where(target > 0, 1 - cosine, apart)

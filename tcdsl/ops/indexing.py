@@ -9,7 +9,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.rules import C_NAMES, broadcast, promote
+from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, promote
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -396,6 +396,11 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """
     if input is None:
         return nonzero(condition, as_tuple=True)
+    if condition.dtype not in (dtypes.bool_, dtypes.uint8):  # bytes were masks once
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{NAMES[condition.dtype.name]}"
+        )
     tensors = [t for t in (input, other) if isinstance(t, Tensor)]
     if not tensors:
         kind = promote((input, other))
@@ -523,6 +528,16 @@ def embedding_bag(
     elif input.ndim == 1 and offsets is not None:
         flat = input
         begins = offsets.detach()._array().astype(np.int64)
+        if begins.size and begins[0]:
+            raise RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
+                f"from position 0. However, got {begins[0]}"
+            )
+        if begins.size and begins[-1] > input.size(0):
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length {input.size(0)} but got "
+                f"offsets[-1] of {begins[-1]}"
+            )
         ends = from_numpy(np.append(begins, input.size(0)))
     else:
         raise ValueError("input has to be a 2D Tensor, or a 1D one with offsets")

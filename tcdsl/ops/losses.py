@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.pointwise import mul
-from tcdsl.ops.rules import broadcast, broadcast_shape, promote
+from tcdsl.ops.rules import NAMES, broadcast, broadcast_shape, promote
 from tcdsl.ops.table import Family, op_of_text
+from tcdsl.ops.writing import unrecorded
 
 ops = Family(__file__)
 Reduced = str | bool | None
+_OF_TWO = ("l1", "mse", "smooth_l1", "huber")  # which broadcast, and warn of it
 
 
 def reduction_of(reduction: str, size_average: Reduced, reduce: Reduced) -> str:
@@ -49,6 +52,16 @@ def _reduced_op(name: str, reduction: str) -> Op:
 
 
 def _of_elements(name: str, reduction: str, *operands: Any) -> Tensor:
+    """Return a loss of elements, which are all of one shape: others are most often a mistake."""
+    x, y = operands[:2]
+    if isinstance(y, Tensor) and x.shape != y.shape and name in _OF_TWO:
+        warnings.warn(
+            f"Using a target size ({y.shape}) that is different to the input size ({x.shape}). "
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they "
+            "have the same size.",
+            UserWarning,
+            stacklevel=3,
+        )
     op = _reduced_op(name, reduction)
     if reduction == "mean":
         tensors = [o for o in operands if isinstance(o, Tensor)]
@@ -99,6 +112,8 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return absolute differences, squares below beta, their mean or sum."""
     how = reduction_of(reduction, size_average, reduce)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return _of_elements("l1", how, input, target)
     return _of_elements("smooth_l1", how, input, target, beta)
@@ -109,6 +124,9 @@ def huber_loss(
 ) -> Tensor:
     """Return half of squares of differences, straight above delta, their mean or sum."""
     return _of_elements("huber", reduction_of(reduction, None, None), input, target, delta)
+
+
+_no_probabilities = ops.op("no_probabilities", vjp=None)
 
 
 def binary_cross_entropy(
@@ -125,6 +143,14 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
+    if input.dtype is not target.dtype:
+        raise RuntimeError(
+            f"Found dtype {NAMES[target.dtype.name]} but expected {NAMES[input.dtype.name]}"
+        )
+    for name, x in (("input", input), ("target", target)):
+        with unrecorded():
+            if _no_probabilities(x).item():
+                raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     how = reduction_of(reduction, size_average, reduce)
     return _of_elements("bce", how, input, target, 1.0 if weight is None else weight)
 

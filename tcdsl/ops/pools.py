@@ -84,6 +84,12 @@ class _Windows:
         self.k = each(kernel_size, rank, "kernel_size")
         self.s = self.k if stride is None or stride == () else each(stride, rank, "stride")
         self.p, self.d = each(padding, rank, "padding"), each(dilation, rank, "dilation")
+        if min(*self.k, *self.s, *self.d) <= 0 or min(self.p) < 0:
+            raise RuntimeError(
+                "kernel_size, stride and dilation should be greater than zero and padding "
+                f"non-negative, but got {list(self.k)}, {list(self.s)}, {list(self.d)} and "
+                f"{list(self.p)}"
+            )
         for k, p in zip(self.k, self.p, strict=True):
             if p > k // 2:
                 raise RuntimeError(

@@ -66,12 +66,13 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
     if dim is None:
         return tuple(range(rank))
     if isinstance(dim, int):
-        return (dim_of(dim, rank),) if rank else ()
-    found = sorted(dim_of(d, rank) for d in dim) if rank else []
+        dim = dim_of(dim, rank)
+        return (dim,) if rank else ()
+    found = sorted(dim_of(d, rank) for d in dim)
     for a, b in pairwise(found):
         if a == b:
             raise RuntimeError(f"dim {a} appears multiple times in the list of dims")
-    return tuple(found) or tuple(range(rank))
+    return (tuple(found) if rank else ()) or tuple(range(rank))
 
 
 def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) -> Any:
@@ -92,16 +93,20 @@ def _floats(name: str, input: Tensor) -> None:
         )
 
 
-def _not_empty(name: str, input: Tensor, dims: tuple[int, ...]) -> None:
-    """Refuse the extreme of nothing."""
-    shape = input.shape
-    if not input.numel() and 0 in [shape[d] for d in dims]:
-        if len(dims) == 1 and input.ndim > 1:
-            raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
-        raise RuntimeError(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument."
-        )
+def not_empty(name: str, input: Tensor, dim: Dims) -> None:
+    """Refuse the extreme of nothing, in PyTorch's words."""
+    if input.numel():
+        return
+    dims, shape = dims_of(dim, input.ndim), input.shape
+    if dim is not None and dim != ():
+        for d in dims:
+            if not shape[d]:
+                raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+        return
+    told = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+    if name.startswith("arg"):
+        raise IndexError(told)
+    raise RuntimeError(f"{told} Specify the reduction dim with the 'dim' argument.")
 
 
 # ---- sums and products
@@ -153,7 +158,7 @@ def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
 
         return (pointwise.maximum if which == "max" else pointwise.minimum)(input, dim)
     dims = dims_of(dim, input.ndim)
-    _not_empty(which, input, dims)
+    not_empty(which, input, dim)
     if dim is None:
         return _reduced(f"a{which}", input, None, keepdim)
     if not dims:  # of rank 0: itself, at 0
@@ -186,22 +191,23 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Return the greatest elements; all that are as great share the gradient."""
-    _not_empty("amax", input, dims_of(dim, input.ndim))
+    not_empty("amax", input, dim)
     found: Tensor = _reduced("amax", input, dim, keepdim)
     return found
 
 
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Return the least elements; all that are as small share the gradient."""
-    _not_empty("amin", input, dims_of(dim, input.ndim))
+    not_empty("amin", input, dim)
     found: Tensor = _reduced("amin", input, dim, keepdim)
     return found
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return where the greatest element is: in the dimension, or in all elements row by row."""
-    _not_empty("argmax", input, dims_of(dim, input.ndim))
+    not_empty("argmax", input, dim)
     if not input.ndim:
+        dims_of(dim, 0)
         return argmax(input.unsqueeze(0), 0)
     found: Tensor = _reduced("argmax", input, dim, keepdim)
     return found
@@ -209,8 +215,9 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return where the least element is: in the dimension, or in all elements row by row."""
-    _not_empty("argmin", input, dims_of(dim, input.ndim))
+    not_empty("argmin", input, dim)
     if not input.ndim:
+        dims_of(dim, 0)
         return argmin(input.unsqueeze(0), 0)
     found: Tensor = _reduced("argmin", input, dim, keepdim)
     return found
@@ -253,7 +260,13 @@ def norm(
         Of the sums and the result.
     """
     input = _typed(input, dtype)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(
+            f"norm(): p is a number, inf or 'fro', not {p!r}: see svd for singular values"
+        )
     order = 2.0 if p in ("fro", None) else float(p)
+    if (order == math.inf or order < 0) and not input.numel():
+        _has_an_end(order, input, dims_of(dim, input.ndim), is_named=dim is not None)
     named = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norm_inf"}
     named[-math.inf] = "norm_minus_inf"
     if name := named.get(order):
@@ -261,6 +274,22 @@ def norm(
         return found
     powered: Tensor = _reduced("norm_p", input, dim, keepdim, order)
     return powered
+
+
+def _has_an_end(order: float, input: Tensor, dims: tuple[int, ...], *, is_named: bool) -> None:
+    """Refuse the greatest or the least of no absolute values."""
+    empty = [d for d in dims if not input.shape[d]]
+    if not empty:
+        return
+    where = (
+        f"the dimension {empty[0]} because this dimension"
+        if is_named
+        else "an empty tensor because"
+    )
+    raise RuntimeError(
+        f"linalg.vector_norm cannot compute the {order:g} norm on {where}"
+        f"{' is empty and' if is_named else ''} the operation does not have an identity"
+    )
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
@@ -332,6 +361,7 @@ def _along(name: str, input: Tensor, dim: int | None, dtype: DType | None) -> Te
     if dim is None:
         dim = _implicit_dim(name, input.ndim)
     if not input.ndim:
+        dim_of(dim, 0)
         alone: Tensor = _along(name, input.unsqueeze(0), 0, None).squeeze(0)
         return alone
     found: Tensor = op_over(name, input.ndim, (dim_of(dim, input.ndim),))(input)

@@ -73,6 +73,11 @@ def interpolate(
             factors = None
     else:
         sizes = [int(n) for n in _each(size, rank)]
+    if min(*image, *sizes) <= 0:
+        raise RuntimeError(
+            "Input and output sizes should be greater than 0, but got input "
+            f"{list(image)} output {sizes}"
+        )
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
         return pool(input, sizes)

@@ -16,6 +16,7 @@ from tcdsl.core import Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.indexing import counts, gather, nonzero
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
+from tcdsl.ops.reductions import not_empty
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -92,6 +93,7 @@ def _descending(array: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return the elements along a dimension in order, and where they were; NaN is the largest."""
     if not input.ndim:
+        dim_of(dim, 0)
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     if input.dtype not in _LONG:
@@ -137,8 +139,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     """Return the k-th least element along a dimension, k from 1 on, and where it is."""
     dim = dim_of(dim, input.ndim)
     extent = input.shape[dim] if input.ndim else 1
+    not_empty("kthvalue", input, dim)
     if not 1 <= k <= extent:
-        raise RuntimeError("kthvalue(): selected number k out of range for dimension")
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     return _one(sort(input, dim), k - 1, dim, keepdim)
 
 
@@ -156,8 +159,9 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """
     if dim is None:
         flat = input.reshape(-1)
-        return median(flat, 0).values
+        return median(flat, 0).values if flat.numel() else _of_nothing(input)
     dim = dim_of(dim, input.ndim)
+    not_empty("median", input, dim)
     extent = input.shape[dim] if input.ndim else 1
     array = _array(input)
     order = np.argsort(array, axis=dim, kind="stable") if input.ndim else np.zeros((), np.int64)
@@ -178,11 +182,19 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return found if keepdim else Sorted(*(t.squeeze(dim) for t in found))
 
 
+def _of_nothing(input: Tensor) -> Tensor:
+    """Return the median of no element: NaN, or the least integer."""
+    kind = input.dtype.numpy
+    value = np.nan if input.dtype.is_floating_point else np.iinfo(kind).min
+    return _placed(input, np.full((), value, kind))
+
+
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the element that comes most often along a dimension, the least of several."""
     if not input.ndim:
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
+    not_empty("mode", input, dim)
     rows = np.moveaxis(_array(input), dim, -1)
     places = np.zeros(rows.shape[:-1], np.int64)
     for at in np.ndindex(places.shape):

@@ -466,6 +466,8 @@ def _narrowed(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Ten
 @viewed("NarrowBackward0", "narrowed", _narrowed, FORM, ARGUMENTS)
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return length elements of a dimension, from start on."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     dim, start, length = dim_of(dim, input.ndim), operator.index(start), operator.index(length)
     n = input.shape[dim]
     first = start + n if start < 0 else start

@@ -17,6 +17,7 @@ import numpy as np
 from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.indexing import masked_select, with_nothing_written
 from tcdsl.ops.on_device import moved
+from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import ARGUMENTS, Shape, of_part, plain, viewed
 
@@ -120,6 +121,9 @@ def _assign(base: Tensor, value: Any) -> None:
 
 
 def _tensor(value: Any, like: Tensor) -> Tensor:
+    if value is None or isinstance(value, str):
+        kind = f"torch.{NAMES[like.dtype.name]}Tensor"
+        raise TypeError(f"can't assign a {type(value).__name__} to a {kind}")
     from tcdsl.tensors.creation import as_tensor  # late: it stands on this room's neighbours
 
     return as_tensor(value, like.dtype)
@@ -161,14 +165,14 @@ def _entry(entry: Any) -> Any:
         return entry
     if isinstance(entry, Tensor):
         if entry.dtype is dtypes.bool_:
-            return entry
+            return entry if entry.ndim else bool(entry.item())
         if entry.dtype is dtypes.uint8:
             warnings.warn(OF_BYTES, UserWarning, stacklevel=5)
             return entry.to(dtypes.bool_)
         if entry.dtype.is_floating_point:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return int(entry.item()) if not entry.ndim else entry.to(dtypes.int64)
-    if isinstance(entry, list | tuple | np.ndarray):
+    if isinstance(entry, list | tuple | range | np.ndarray):
         array = np.asarray(entry)
         if array.size == 0 and array.dtype.kind == "f":
             array = array.astype(np.int64)
@@ -308,7 +312,19 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
     sizes = [*kept[:at], *shape, *kept[at:]]
     while value.ndim > len(sizes) and value.shape[0] == 1:
         value = value.select(0, 0)
-    values = value.expand(sizes).to(base.dtype)
+    if value.dtype.category > base.dtype.category:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{NAMES[base.dtype.name]} for the destination and {NAMES[value.dtype.name]} for the "
+            f"source. Round it first, as in value.to({base.dtype})."
+        )
+    try:
+        values = value.expand(sizes).to(base.dtype)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result of shape {sizes}"
+        ) from None
     if not values.numel():
         with_nothing_written(base, values, writes=True)
         return

@@ -1,0 +1,122 @@
+"""Calls that PyTorch refuses are refused in its words, where a number would be wrong."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from tcdsl import library, nn
+
+tc: Any = library
+F: Any = nn.functional
+pytestmark = pytest.mark.cc
+
+
+def test_probabilities_are_between_0_and_1() -> None:
+    ends, nan = tc.tensor([0.0, 1.0]), tc.tensor([0.5, float("nan")])
+    assert F.binary_cross_entropy(ends, ends).item() == 0
+    for x in (ends - 0.5, ends + 0.5, nan):
+        with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+            F.binary_cross_entropy(x, ends)
+        with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"):
+            F.binary_cross_entropy(ends, x)
+    with pytest.raises(RuntimeError, match="Found dtype Long but expected Float"):
+        F.binary_cross_entropy(ends, ends.long())
+
+
+def test_losses_warn_of_targets_that_broadcast() -> None:
+    x = tc.ones(3)
+    for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss):
+        with pytest.warns(
+            UserWarning, match=r"target size \(torch.Size\(\[3, 1\]\)\) that is diff"
+        ):
+            loss(x, x.view(3, 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loss(x, x)
+    with pytest.raises(RuntimeError, match="negative values for beta"):
+        F.smooth_l1_loss(x, x, beta=-1)
+    with pytest.raises(RuntimeError, match="multi-target not supported"):
+        F.cosine_embedding_loss(tc.ones(2, 3), tc.ones(2, 3), tc.ones(1, 2))
+
+
+def test_the_extreme_of_nothing() -> None:
+    nothing, rows = tc.zeros(0), tc.zeros(3, 0)
+    for name in ("max", "min", "argmax", "argmin", "amax", "median", "mode"):
+        for x, dim in ((nothing, 0), (rows, 1), (rows, -1)):
+            with pytest.raises(
+                IndexError, match=rf"{name}\(\): Expected reduction dim . to have non"
+            ):
+                getattr(x, name)(dim)
+    for name, kind in (("max", RuntimeError), ("amin", RuntimeError), ("argmax", IndexError)):
+        with pytest.raises(kind, match="Expected reduction dim to be specified"):
+            getattr(rows, name)()
+    assert rows.median().isnan().item()
+    for p in (float("inf"), -2):
+        for dims in ((), (1,)):
+            with pytest.raises(RuntimeError, match="does not have an identity"):
+                rows.norm(p, *dims)
+    assert rows.norm(1, 1).tolist() == [0, 0, 0]
+
+
+def test_a_number_has_no_dimension_1() -> None:
+    x = tc.tensor(3.0)
+    for name in ("sum", "prod", "mean", "max", "argmax", "std", "all", "softmax", "cumsum", "sort"):
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            getattr(x, name)(1)
+        getattr(x, name)(0)
+    with pytest.raises(RuntimeError, match="dim 0 appears multiple times"):
+        x.sum((0, -1))
+    for name, args in (("split", (1,)), ("chunk", (1,)), ("narrow", (0, 0, 1)), ("unbind", ())):
+        with pytest.raises((RuntimeError, IndexError), match=r"dimension|0-dim"):
+            getattr(x, name)(*args)
+
+
+def test_a_dimension_is_turned_once() -> None:
+    with pytest.raises(RuntimeError, match="dim 0 appears multiple times"):
+        tc.ones(2, 2).flip([0, -2])
+    assert tc.tensor(3.0).flip(0).item() == 3
+    with pytest.raises(RuntimeError, match="i appears more than once in the output"):
+        tc.einsum("ij,jk->iik", tc.ones(2, 3), tc.ones(3, 2))
+
+
+def test_steps_of_windows_are_positive() -> None:
+    x, w = tc.ones(1, 1, 4, 4), tc.ones(1, 1, 2, 2)
+    for call in (F.conv2d, F.conv_transpose2d):
+        for wrong in ({"stride": 0}, {"stride": -1}, {"dilation": 0}, {"padding": -1}):
+            with pytest.raises(RuntimeError, match=r"positive|negative|greater than zero"):
+                call(x, w, **wrong)
+    for wrong in ({"stride": 0}, {"padding": -1}, {"dilation": 0}):
+        with pytest.raises(RuntimeError, match="greater than zero"):
+            F.max_pool2d(x, 2, **wrong)
+    with pytest.raises(RuntimeError, match="sizes should be greater than 0"):
+        F.interpolate(x, size=0)
+    with pytest.raises(ValueError, match="min_val cannot be greater"):
+        F.hardtanh(x, 2, 1)
+
+
+def test_what_is_written_through_data_is_of_a_kind_that_fits() -> None:
+    x = tc.arange(6)
+    with pytest.raises(RuntimeError, match="got Long for the destination and Float"):
+        x[tc.tensor([0, 1])] = tc.tensor([1.5])
+    with pytest.raises(RuntimeError, match=r"shape \[3\] cannot be broadcast to indexing result"):
+        x[x > 3] = tc.tensor([1, 2, 3])
+    with pytest.raises(TypeError, match=r"can't assign a NoneType to a torch.LongTensor"):
+        x[0] = None
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 6"):
+        x[tc.tensor([7])] = 1
+    with pytest.raises(RuntimeError, match="boolean tensor, but got a tensor with dtype Long"):
+        tc.where(x, x, x)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    assert tuple(x[tc.tensor(True)].shape) == (1, 6)
+    assert x[range(1, 3)].tolist() == [1, 2]
+
+
+def test_bags_begin_at_the_first_and_end_at_the_last() -> None:
+    table, words = tc.ones(4, 3), tc.tensor([0, 1, 2])
+    with pytest.raises(RuntimeError, match=r"offsets\[0\] has to be 0"):
+        F.embedding_bag(words, table, tc.tensor([1, 2]))
+    with pytest.raises(RuntimeError, match=r"greater than input's length 3 but got"):
+        F.embedding_bag(words, table, tc.tensor([0, 5]))
