@@ -169,7 +169,7 @@ def blocking_of(x: Extents, machine: Machine, c: ContractionChoice) -> Blocking:
     pack_a = c64(int((c.pack_a or (stream and x.packs_a)) and not dot))
     pack_b = c64(int(c.pack_b and c.method == PANEL))
     strip = c64(max(1, c.kc))
-    kc = max64(x.k, 1) if dot else stream_pass(x, strip) if stream else strip
+    kc = max64(x.k, 1) if dot else stream_pass(strip) if stream else strip
     return Blocking(
         mr,
         nv,

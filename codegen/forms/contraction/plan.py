@@ -148,7 +148,7 @@ def plan_blocking(
             stmts.append(Let(var(name), flag))
         flags.append(flag if value_of(flag) is not None else var(name))
     pack_a, pack_b = flags
-    deep = max64(x.k, 1) if x.dots else stream_pass(x, strip)
+    deep = max64(x.k, 1) if x.dots else stream_pass(strip)
     stmts.append(Let(kc, select(compare("!=", method, PANEL), deep, pass_depth(x))))
     tasks = c64(1), stream_stretches(x, machine)
     stmts.append(Let(mt, either(tasks[0], least_rows(x, machine, mr, kc)), mutable=True))

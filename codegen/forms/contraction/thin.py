@@ -76,7 +76,7 @@ def strip_depth(x: Extents, machine: Machine, rows: Expr) -> Expr:
     return min64(select(far, few, c64(64)), max64(x.k, 1))
 
 
-def stream_pass(x: Extents, strip: Expr) -> Expr:
+def stream_pass(strip: Expr) -> Expr:
     """Return the depth for which a is packed at once, whole strips."""
     return mul(strip, max64(div(PASS, strip), 1))
 

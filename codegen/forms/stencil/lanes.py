@@ -176,7 +176,7 @@ class Block:
                 least[key] = x
         return frozenset(least.values())
 
-    def ends(self, region: Region, spot: Spot) -> tuple[Expr, Expr]:
+    def ends(self, region: Region) -> tuple[Expr, Expr]:
         """Return the first lane of a region and the one behind the last."""
         key = ("ends", region)
         if key not in self.level.known:
@@ -201,14 +201,14 @@ class Block:
             self.level.known["end", region] = high_name
         return self.level.known[key], self.level.known["end", region]
 
-    def mask(self, region: Region, spot: Spot) -> Expr:
+    def mask(self, region: Region) -> Expr:
         """Return the mask of a region."""
         key = ("mask", region)
         if key not in self.level.known:
             walk = self.walk
             kind = Mask(vexpr.mask_dtype(walk.stencil.bits), walk.lanes)
             short = f"v{kind.lanes}{short_name(kind.dtype)}"
-            made = Call(f"tc_range_{short}", self.ends(region, spot), kind)
+            made = Call(f"tc_range_{short}", self.ends(region), kind)
             var = Var(walk.names.fresh("mask"), kind)
             self.level.stmts.append(Let(var, made))
             self.level.known[key] = var
@@ -256,7 +256,7 @@ class Block:
             level = self.still
         if key not in level.known:
             kept, self.level = self.level, level  # masks that it needs lie beside it
-            made = self._loaded(read, place, at, region, fill, spot)
+            made = self._loaded(read, place, at, region, fill)
             self.level = kept
             var = Var(walk.names.fresh("x"), b.type_of(made))
             level.stmts.append(Let(var, made))
@@ -270,12 +270,11 @@ class Block:
         at: Expr,
         region: Region | None,
         fill: typed.Lit | None,
-        spot: Spot,
     ) -> Expr:
         walk = self.walk
         stored = walk.operands.memory_dtype(place.tensor)
         if read.dtype.is_integer and read.dtype.bits < stored.bits:  # a place, lanes hold it
-            ends = (b.c64(0), b.c64(walk.lanes)) if region is None else self.ends(region, spot)
+            ends = (b.c64(0), b.c64(walk.lanes)) if region is None else self.ends(region)
             t = Vector(read.dtype, walk.lanes)
             return Call(f"tc_loadn_v{t.lanes}{short_name(t.dtype)}", (at, *ends), t)
         t = Vector(stored.computed, walk.lanes)
@@ -290,14 +289,14 @@ class Block:
             return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
         outside = Const(0 if fill is None else fill.value, t)
         if step == ONE:
-            mask = self.mask(region, spot)
+            mask = self.mask(region)
             made: Expr = Call(f"tc_loadm_{name}", (at, mask), t)
             if fill is not None and fill.value != 0:
                 if half:
                     return vexpr.vector_call("keep", t, mask, made, outside)
                 return Call(f"tc_loadf_{name}", (at, mask, outside), t)
             return made
-        low, high = self.ends(region, spot)
+        low, high = self.ends(region)
         if step.constant == 2 and not half:
             return Call(f"tc_load2f_{name}", (at, low, high, outside), t)
         return Call(f"tc_loadr_{name}", (at, walk.operands.size(step), low, high, outside), t)
@@ -318,7 +317,7 @@ class Block:
         if is_wide or step != ONE:
             count: Expr = b.c64(walk.lanes)
             if self.base is not None:
-                _, count = self.ends(self.region(self.base, spot), spot)
+                _, count = self.ends(self.region(self.base, spot))
             if is_wide:
                 self.level.stmts.append(b.do(f"tc_storew_{name}", at, count, value))
             elif step.constant == 2 and t.dtype.is_float:
@@ -329,7 +328,7 @@ class Block:
         elif self.base is None:
             self.level.stmts.append(b.do(f"tc_store_{name}", at, value))
         else:
-            mask = self.mask(self.region(self.base, spot), spot)
+            mask = self.mask(self.region(self.base, spot))
             self.level.stmts.append(b.do(f"tc_storem_{name}", at, mask, value))
 
 
@@ -355,7 +354,7 @@ class StencilScope(vexpr.LaneScope):
     def _excluded(self, e: typed.Expr) -> Expr:
         """Return what is the same in all lanes, and read only if there are some."""
         assert self.region is not None
-        low, high = self.block.ends(self.region, self.spot)
+        low, high = self.block.ends(self.region)
         walk = self.block.walk
         value = scalar_at(walk, self.spot).value(e)
         zero = b.const(0, e.dtype.computed)
@@ -389,7 +388,7 @@ class StencilScope(vexpr.LaneScope):
     def _keep(self, region: Region, inside: Expr, outside: Expr) -> Expr:
         t = inside.type
         assert isinstance(t, Vector)
-        return vexpr.vector_call("keep", t, self.block.mask(region, self.spot), inside, outside)
+        return vexpr.vector_call("keep", t, self.block.mask(region), inside, outside)
 
 
 def scalar_at(walk: Walk, spot: Spot) -> Values:

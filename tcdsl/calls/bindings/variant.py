@@ -254,7 +254,7 @@ class Variant:
             found = None if config is None else self._compile_found(exact, config, sizes)
             if found is not None:
                 return found
-        if view is not None and not self._has_own(key, view):
+        if view is not None and not self._has_own(key):
             found = self.of_any_rank(view)
             if found is not None:
                 return found
@@ -323,7 +323,7 @@ class Variant:
         if begun is None or exact in begun.served or len(begun.served) < MEANWHILE:
             self.executable(sizes, layouts, tuned, advised, view=view)
 
-    def _has_own(self, key: tuple[Sizes, Layouts], view: View | RowView) -> bool:
+    def _has_own(self, key: tuple[Sizes, Layouts]) -> bool:
         """Whether a call has an executable of its own, though one for all ranks could serve it."""
         shared = self.rank_free
         return shared is not None and self._exact == key and shared.is_first((self._made, key))

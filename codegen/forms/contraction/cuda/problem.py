@@ -32,7 +32,7 @@ from tcdsl.codegen.program.expressions import (
     substitute_indices,
     walk_typed,
 )
-from tcdsl.codegen.program.program import Program, Statement
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
@@ -155,7 +155,7 @@ def contraction_of(ctx: GpuContext) -> Contraction:
     if not first.is_whole or any(first.subs_checked) or not is_one_to_one(first):
         raise Unfused("it does not write each element once")
     x = _by_roles(ctx, reach, first)
-    followers = tuple((s, _follow(ctx.program, first, s, later[:i])) for i, s in enumerate(later))
+    followers = tuple((s, _follow(first, s, later[:i])) for i, s in enumerate(later))
     written = {ctx.program.buffer(s.target).home for s in ctx.group.statements}
     if written & {ctx.program.buffer(side.operand.buffer).home for side in (x.a, x.b)}:
         raise Unfused("it writes to a factor")
@@ -163,7 +163,7 @@ def contraction_of(ctx: GpuContext) -> Contraction:
 
 
 def _follow(
-    program: Program, main: Statement, s: Statement, before: Sequence[Statement]
+    main: Statement, s: Statement, before: Sequence[Statement]
 ) -> tuple[tuple[str, str], ...]:
     """Return the contraction's index for each index of a pointwise statement after it."""
     if s.reductions or not s.covers or s.is_arg or any(s.subs_checked):

@@ -231,7 +231,7 @@ def _by_roles(
     across = _across(a, c, pixels, sums, windows)
     if not columns or across is None:
         return None
-    sides = _sides(a, [i for i in pixels if i != across.pixel], sums, windows, across)
+    sides = _sides([i for i in pixels if i != across.pixel], sums, windows, across)
     if sides is None:
         return None
     column = max(columns, key=lambda i: (c.stride(i.name) == ONE, known(i.extent)))
@@ -280,7 +280,6 @@ def _across(
 
 
 def _sides(
-    a: Operand,
     pixels: Sequence[Index],
     sums: Sequence[Index],
     windows: Sequence[Window],
