@@ -4,7 +4,8 @@ Depthwise convolutions, pools, blurs, differences, and whatever else `pad` surro
 of products with register tiles.
 
     find, problem     what is slid over what; where elements exist
-    lanes, nest       expressions at lanes points; the loops around them
+    block, lanes      what lanes points load and store; expressions at them
+    kept, nest        what windows keep in registers; the loops around all
 """
 
 from __future__ import annotations

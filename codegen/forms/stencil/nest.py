@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.stencil.block import Block, Level, Region, Spot, Walk
 from tcdsl.codegen.forms.stencil.kept import Kept
-from tcdsl.codegen.forms.stencil.lanes import Block, Level, Region, Spot, Walk, scope_at
+from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, guard_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

@@ -20,9 +20,10 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.scalars import narrow
+from tcdsl.codegen.forms.stencil.block import Level, Spot
 from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.find import weights_of
-from tcdsl.codegen.forms.stencil.lanes import Level, Spot, scope_at
+from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
 from tcdsl.codegen.loops import build as b

@@ -1,0 +1,320 @@
+"""Points of a stencil in one straight run: which lanes exist, what is loaded, what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_unsafe, place_of
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Stmt, Var, Vector
+from tcdsl.codegen.loops.names import fresh
+from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.program.bounds import Bound
+from tcdsl.codegen.program.expressions import indices_of
+from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.types import typed
+
+Region = frozenset[Bound]  # lanes in which all of these hold
+
+
+class Names:
+    """Names of one function that are none of the program's."""
+
+    def __init__(self, taken: frozenset[str]) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, stem: str) -> str:
+        """Return an unused name that starts with stem."""
+        n = 0
+        while f"{stem}{n}" in self._taken:
+            n += 1
+        self._taken.add(f"{stem}{n}")
+        return f"{stem}{n}"
+
+    def alone(self, stem: str) -> str:
+        """Return stem, or with something behind it where it is taken."""
+        name = fresh(stem, frozenset(self._taken))
+        self._taken.add(name)
+        return name
+
+
+@dataclass
+class Level:
+    """Statements of a loop's body, and what they have computed."""
+
+    stmts: list[Stmt] = field(default_factory=list)
+    known: dict[object, Expr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """lanes points: values of taps, and how far indices are from their variables."""
+
+    taps: Mapping[str, int]
+    shift: Mapping[str, int]
+
+
+class Walk:
+    """What all points of a nest share: how memory is reached, what is computed before loops.
+
+    Parameters
+    ----------
+    ctx, stencil
+        The group.
+    index
+        The variables of the output indices.
+    """
+
+    def __init__(self, ctx: Context, stencil: Stencil, index: Mapping[str, Var]) -> None:
+        self.ctx = ctx
+        self.stencil = stencil
+        self.index = index
+        self.operands = ctx.operands
+        self.names = Names(ctx.operands.taken)
+        self.lanes = vexpr.lanes_of(stencil.bits, ctx.machine)
+        self.unit = Level()  # of a task's part: one value of each outer index
+
+    # ---- bounds
+
+    def value(self, bound: Bound) -> Expr:
+        """Return the number that is not negative where a bound holds, at the variables."""
+        terms = [b.mul(self.index[n], k) for n, k in bound.terms]
+        return b.add(*terms, self.operands.size(bound.const))
+
+    def holds(self, bound: Bound) -> Expr:
+        """Return whether a bound holds at the variables."""
+        return b.compare(">=", self.value(bound), 0)
+
+    def ends(self, bound: Bound, name: str) -> tuple[Expr | None, Expr | None]:
+        """Return the least value of an index for which a bound holds, and the first too large."""
+        k = bound.coefficient(name)
+        rest = self.value(Bound(tuple(t for t in bound.terms if t[0] != name), bound.const))
+        if abs(k) != 1:
+            rest = _floor_div(rest, abs(k))
+        return (b.sub(0, rest), None) if k > 0 else (None, b.add(rest, 1))
+
+    # ---- memory
+
+    def pointer(self, place: Place) -> Var:
+        """Return where a tensor's elements begin for the outer indices: declared once a unit."""
+        inner = {self.stencil.lane.name, *(t for t, _ in self.stencil.taps)}
+        if self.stencil.row is not None:
+            inner.add(self.stencil.row.name)
+        fixed = tuple(t for t in place.terms if t[0] not in inner)
+        key = (place.tensor, fixed)
+        base = self.operands.pointer(place.tensor)
+        if not fixed:
+            return base
+        if key not in self.unit.known:
+            assert isinstance(base.type, Pointer)
+            kind = Pointer(base.type.dtype, const=base.type.const)
+            at = b.add(*(b.mul(self.index[n], self.operands.size(step)) for n, step in fixed))
+            p = Var(self.names.fresh(f"{base.name}_at"), kind)
+            self.unit.stmts.append(Let(p, b.offset(base, at)))
+            self.unit.known[key] = p
+        found = self.unit.known[key]
+        assert isinstance(found, Var)
+        return found
+
+
+class Block:
+    """Points that are computed together, in one straight run of statements.
+
+    Parameters
+    ----------
+    walk
+        What is shared.
+    base
+        Lanes that count, None inside of all borders.
+    still
+        Receives loads that are the same for all rows.
+    asks_rows
+        Whether bounds that are the same for all lanes may not hold.
+    """
+
+    def __init__(self, walk: Walk, base: Region | None, still: Level, *, asks_rows: bool) -> None:
+        self.walk = walk
+        self.still = still
+        self.base = base
+        self.asks_rows = asks_rows
+        self.level = Level()
+
+    def region(self, bounds: Region, spot: Spot) -> Region:
+        """Return lanes where bounds hold, seen from the variables."""
+        lane = self.walk.stencil.lane.name
+        moved = (x.moved(spot.shift, spot.taps) for x in bounds)
+        needed = [x for x in moved if self.asks_rows or x.coefficient(lane)]
+        least: dict[tuple[object, Size], Bound] = {}
+        for x in needed:  # of those that differ by a number the strictest
+            key = (x.terms, x.const - x.const.offset)
+            if key not in least or x.const.offset < least[key].const.offset:
+                least[key] = x
+        return frozenset(least.values())
+
+    def ends(self, region: Region) -> tuple[Expr, Expr]:
+        """Return the first lane of a region and the one behind the last."""
+        key = ("ends", region)
+        if key not in self.level.known:
+            walk = self.walk
+            lane = walk.stencil.lane.name
+            first: Expr = b.c64(0)
+            last: Expr = b.c64(walk.lanes)
+            conds = []
+            for x in sorted(region, key=str):
+                if not x.coefficient(lane):
+                    conds.append(walk.holds(x))
+                    continue
+                low, high = walk.ends(x, lane)
+                if low is not None:
+                    first = b.max64(first, b.sub(low, walk.index[lane]))
+                if high is not None:
+                    last = b.min64(last, b.sub(high, walk.index[lane]))
+            last = b.select(b.all_of(*conds), last, b.c64(0))
+            low_name, high_name = (Var(walk.names.fresh(n), I64) for n in ("from", "to"))
+            self.level.stmts += [Let(low_name, first), Let(high_name, last)]
+            self.level.known[key] = low_name
+            self.level.known["end", region] = high_name
+        return self.level.known[key], self.level.known["end", region]
+
+    def mask(self, region: Region) -> Expr:
+        """Return the mask of a region."""
+        key = ("mask", region)
+        if key not in self.level.known:
+            walk = self.walk
+            kind = Mask(vexpr.mask_dtype(walk.stencil.bits), walk.lanes)
+            short = f"v{kind.lanes}{short_name(kind.dtype)}"
+            made = Call(f"tc_range_{short}", self.ends(region), kind)
+            var = Var(walk.names.fresh("mask"), kind)
+            self.level.stmts.append(Let(var, made))
+            self.level.known[key] = var
+        return self.level.known[key]
+
+    # ---- memory
+
+    def _at(self, place: Place, spot: Spot) -> tuple[Expr, Size]:
+        """Return the address of lane 0, and its constant part by which equal ones are known."""
+        walk = self.walk
+        const = place.const
+        inner: list[Expr] = []
+        for name, step in place.terms:
+            if name in spot.taps:
+                const = const + step * spot.taps[name]
+                continue
+            const = const + step * spot.shift.get(name, 0)
+            row = walk.stencil.row
+            if name == walk.stencil.lane.name or (row is not None and name == row.name):
+                inner.append(b.mul(walk.index[name], walk.operands.size(step)))
+        at = b.add(*inner, walk.operands.size(const))
+        return b.offset(walk.pointer(place), at), const
+
+    def load(
+        self,
+        s: Statement,
+        read: typed.Read,
+        spot: Spot,
+        region: Region | None,
+        fill: typed.Lit | None = None,
+    ) -> Expr:
+        """Return lanes elements; outside of the region fill, or zero."""
+        walk = self.walk
+        place = place_of(walk.ctx, read.tensor, read.subs)
+        assert place is not None, "subscripts are affine"
+        at, const = self._at(place, spot)
+        rest = tuple(t for t in place.terms if t[0] not in spot.taps)
+        value = None if fill is None else fill.value
+        key = ("load", place.tensor, rest, const, region, str(value))
+        row = walk.stencil.row
+        indices = {n for x in read.subs for n in indices_of(x)}
+        level = self.level
+        is_still = walk.stencil.is_still and (row is None or row.name not in indices)
+        if is_still and region == self.base and not is_unsafe(walk.ctx, s, read):
+            level = self.still
+        if key not in level.known:
+            kept, self.level = self.level, level  # masks that it needs lie beside it
+            made = self._loaded(read, place, at, region, fill)
+            self.level = kept
+            var = Var(walk.names.fresh("x"), b.type_of(made))
+            level.stmts.append(Let(var, made))
+            level.known[key] = var
+        return level.known[key]
+
+    def _loaded(
+        self,
+        read: typed.Read,
+        place: Place,
+        at: Expr,
+        region: Region | None,
+        fill: typed.Lit | None,
+    ) -> Expr:
+        walk = self.walk
+        stored = walk.operands.memory_dtype(place.tensor)
+        if read.dtype.is_integer and read.dtype.bits < stored.bits:  # a place, lanes hold it
+            ends = (b.c64(0), b.c64(walk.lanes)) if region is None else self.ends(region)
+            t = Vector(read.dtype, walk.lanes)
+            return Call(f"tc_loadn_v{t.lanes}{short_name(t.dtype)}", (at, *ends), t)
+        t = Vector(stored.computed, walk.lanes)
+        half = f"_{short_name(stored)}" if stored.is_half else ""
+        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        step = place.step(walk.stencil.lane.name)
+        if region is None:
+            if step == ONE:
+                return Call(f"tc_load_{name}", (at,), t)
+            if step.constant == 2 and not half:
+                return Call(f"tc_load2_{name}", (at,), t)
+            return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
+        outside = Const(0 if fill is None else fill.value, t)
+        if step == ONE:
+            mask = self.mask(region)
+            made: Expr = Call(f"tc_loadm_{name}", (at, mask), t)
+            if fill is not None and fill.value != 0:
+                if half:
+                    return vexpr.vector_call("keep", t, mask, made, outside)
+                return Call(f"tc_loadf_{name}", (at, mask, outside), t)
+            return made
+        low, high = self.ends(region)
+        if step.constant == 2 and not half:
+            return Call(f"tc_load2f_{name}", (at, low, high, outside), t)
+        return Call(f"tc_loadr_{name}", (at, walk.operands.size(step), low, high, outside), t)
+
+    def store(self, s: Statement, spot: Spot, value: Expr) -> None:
+        """Store the lanes that count."""
+        walk = self.walk
+        place = place_of(walk.ctx, s.target, s.subs)
+        assert place is not None, "subscripts are affine"
+        at, _ = self._at(place, spot)
+        stored = walk.operands.memory_dtype(s.target)
+        t = value.type
+        assert isinstance(t, Vector)
+        half = f"_{short_name(stored)}" if stored.is_half else ""
+        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        step = place.step(walk.stencil.lane.name)
+        is_wide = stored.computed.bits > t.dtype.bits
+        if is_wide or step != ONE:
+            count: Expr = b.c64(walk.lanes)
+            if self.base is not None:
+                _, count = self.ends(self.region(self.base, spot))
+            if is_wide:
+                self.level.stmts.append(b.do(f"tc_storew_{name}", at, count, value))
+            elif step.constant == 2 and t.dtype.is_float:
+                self.level.stmts.append(b.do(f"tc_store2_{name}", at, count, value))
+            else:
+                far = walk.operands.size(step)
+                self.level.stmts.append(b.do(f"tc_storex_{name}", at, far, count, value))
+        elif self.base is None:
+            self.level.stmts.append(b.do(f"tc_store_{name}", at, value))
+        else:
+            mask = self.mask(self.region(self.base, spot))
+            self.level.stmts.append(b.do(f"tc_storem_{name}", at, mask, value))
+
+
+def _floor_div(e: Expr, by: int) -> Expr:
+    known = b.value_of(e)
+    if known is not None:
+        return b.c64(known // by)
+    return b.call("tc_div_i64", e, by, type=I64)
