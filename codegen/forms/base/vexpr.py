@@ -135,6 +135,12 @@ def is_within(amount: typed.Expr, kind: DType) -> bool:
     return isinstance(amount, typed.Lit) and 0 <= amount.value < kind.bits
 
 
+def kind_of(t: ir.Vector, stored: DType) -> str:
+    """Return how the prelude names vectors of a type stored as one: v16f32, halves v16f32_bf16."""
+    half = f"_{short_name(stored)}" if stored.is_half else ""
+    return f"v{t.lanes}{short_name(t.dtype)}{half}"
+
+
 def vector_call(function: str, t: ir.Vector, *args: ir.Expr) -> ir.Call:
     """Return `tc_FUNCTION_v16f32(args)` that gives a vector of type t."""
     return ir.Call(f"tc_{function}_v{t.lanes}{short_name(t.dtype)}", args, t)

@@ -37,7 +37,6 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.text.dataclass import dataclass
@@ -102,6 +101,7 @@ class _Search:
         self.bits = kept.bits
         self.lanes = vexpr.lanes_of(kept.bits, ctx.machine)
         self.values = Vector(kept, self.lanes)
+        self.kind = vexpr.kind_of(self.values, kept)
         self.places = Vector(vexpr.integer_of(kept.bits), self.lanes)
         self.is_max = s.op.startswith("argmax")
         self._named = 0
@@ -155,8 +155,7 @@ class _Search:
             value = self._value(u * self.lanes, out)
             wins = Var(self._name("wins"), mask)
             name = "above" if self.is_max else "below"
-            suffix = f"v{self.lanes}{short_name(self.values.dtype)}"
-            out.append(Let(wins, Call(f"tc_{name}_{suffix}", (value, chain.extreme), mask)))
+            out.append(Let(wins, Call(f"tc_{name}_{self.kind}", (value, chain.extreme), mask)))
             for kept, new in ((chain.extreme, value), (chain.block, at)):
                 assert isinstance(kept.type, Vector)
                 out.append(Assign(kept, vexpr.vector_call("keep", kept.type, wins, new, kept)))
@@ -179,9 +178,8 @@ class _Search:
             assert isinstance(place, Load)
             stored = self.ops.memory_dtype(e.tensor)
             t = Vector(stored.computed, self.lanes)
-            half = f"_{short_name(stored)}" if stored.is_half else ""
-            name = f"tc_load_v{t.lanes}{short_name(t.dtype)}{half}"
-            return Call(name, (b.offset(place.pointer, place.index),), t)
+            at = b.offset(place.pointer, place.index)
+            return Call(f"tc_load_{vexpr.kind_of(t, stored)}", (at,), t)
 
         def iota(e: typed.IndexValue) -> Expr:
             first = b.cast(index[e.name], Scalar(self.places.dtype))
@@ -205,20 +203,19 @@ class _Search:
         most: Expr = self.chains[0].extreme
         for c in self.chains[1:]:
             most = vexpr.vector_call(folded, self.values, most, c.extreme)
-        suffix = f"v{self.lanes}{short_name(self.values.dtype)}"
         extreme = b.var(self._name("most"), self.values.dtype)
         first: Expr | None = None
         for u, c in enumerate(self.chains):
             own = vexpr.vector_call("iota", self.places, b.const(u * self.lanes, self.places.dtype))
             place = b.arith("+", c.block, own)
-            found = Call(f"tc_where_{suffix}", (c.extreme, extreme, place), self.places)
+            found = Call(f"tc_where_{self.kind}", (c.extreme, extreme, place), self.places)
             first = found if first is None else vexpr.vector_call("min", self.places, first, found)
         assert first is not None
-        places = f"tc_hmin_v{self.lanes}{short_name(self.places.dtype)}"
+        places = f"tc_hmin_{vexpr.kind_of(self.places, self.places.dtype)}"
         best = b.i64(self._name("best"))
         return b.block(
             values.take(),
-            Let(extreme, Call(f"tc_h{folded}_{suffix}", (most,), b.type_of(extreme))),
+            Let(extreme, Call(f"tc_h{folded}_{self.kind}", (most,), b.type_of(extreme))),
             Let(best, b.cast(Call(places, (first,), Scalar(self.places.dtype)), I64)),
             Assign(target, result_of(values, s, best)),
         )

@@ -221,8 +221,7 @@ class RowPoints(RowValues):
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
         t = Vector(stored.computed, self.walk.lanes)
-        half = f"_{short_name(stored)}" if stored.is_half else ""
-        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        name = vexpr.kind_of(t, stored)
         at = b.offset(pointer, index)
         step = self.space.linear[access].step(inner.name)
         if step != ONE:
@@ -237,12 +236,8 @@ class RowPoints(RowValues):
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
         t = value.type
-        if isinstance(t, Vector):
-            half = f"_{short_name(stored)}" if stored.is_half else ""
-            name = f"v{t.lanes}{short_name(t.dtype)}{half}"
-        else:
-            assert t == vexpr.HALVES, f"{t} is no vector"
-            name = "halves"
+        assert isinstance(t, Vector) or t == vexpr.HALVES, f"{t} is no vector"
+        name = vexpr.kind_of(t, stored) if isinstance(t, Vector) else "halves"
         at = b.offset(pointer, index)
         step = self.space.linear[access].step(self.inner_of(point))
         if step != ONE:

@@ -259,13 +259,12 @@ class Block:
             t = Vector(read.dtype, walk.lanes)
             return Call(f"tc_loadn_v{t.lanes}{short_name(t.dtype)}", (at, *ends), t)
         t = Vector(stored.computed, walk.lanes)
-        half = f"_{short_name(stored)}" if stored.is_half else ""
-        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        name = vexpr.kind_of(t, stored)
         step = place.step(walk.stencil.lane.name)
         if region is None:
             if step == ONE:
                 return Call(f"tc_load_{name}", (at,), t)
-            if step.constant == 2 and not half:
+            if step.constant == 2 and not stored.is_half:
                 return Call(f"tc_load2_{name}", (at,), t)
             return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
         outside = Const(0 if fill is None else fill.value, t)
@@ -273,12 +272,12 @@ class Block:
             mask = self.mask(region)
             made: Expr = Call(f"tc_loadm_{name}", (at, mask), t)
             if fill is not None and fill.value != 0:
-                if half:
+                if stored.is_half:
                     return vexpr.vector_call("keep", t, mask, made, outside)
                 return Call(f"tc_loadf_{name}", (at, mask, outside), t)
             return made
         low, high = self.ends(region)
-        if step.constant == 2 and not half:
+        if step.constant == 2 and not stored.is_half:
             return Call(f"tc_load2f_{name}", (at, low, high, outside), t)
         return Call(f"tc_loadr_{name}", (at, walk.operands.size(step), low, high, outside), t)
 
@@ -291,8 +290,7 @@ class Block:
         stored = walk.operands.memory_dtype(s.target)
         t = value.type
         assert isinstance(t, Vector)
-        half = f"_{short_name(stored)}" if stored.is_half else ""
-        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        name = vexpr.kind_of(t, stored)
         step = place.step(walk.stencil.lane.name)
         is_wide = stored.computed.bits > t.dtype.bits
         if is_wide or step != ONE:
