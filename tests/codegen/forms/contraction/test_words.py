@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.contraction.problem import Side
+from tcdsl.codegen.forms.contraction.sides import required, words_for
 from tcdsl.codegen.forms.contraction.words import words_of
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import find_compiler
@@ -185,3 +187,13 @@ def test_what_a_processor_has_is_told_by_the_compilers_macros() -> None:
     assert dots_of(("__AVXVNNI__", "__AVX2__")) == ("bytes",)
     assert dots_of(("__AVX512F__", "__AVX512VL__")) == ()
     assert detect().dots == dots_of(find_compiler().macros)
+
+
+def test_only_products_are_made_of_words() -> None:
+    p = matmul("int8", "int8", 8, 64, 64)
+    spec = spec_of(p, exact=True)
+    arrangement = compiler._arrangement(p.program, spec, Config(), detect(), p.sizes)
+    panel = required(arrangement.contexts[0], Side())
+    apart = replace(panel, problem=replace(panel.problem, term="distance"))
+    assert words_for(arrangement.contexts[0], panel)
+    assert not words_for(arrangement.contexts[0], apart)
