@@ -252,7 +252,8 @@ def _header(
     lowered: Sequence[Lowered | LoweredKernels],
     config: Config,
 ) -> str:
-    sizes = "any" if spec.sizes is None else " ".join(f"{n}={v}" for n, v in spec.sizes)
+    known = [f"{n}={v}" for n, v in spec.sizes or ()] + [f"{n}=any" for n in spec.open]
+    sizes = "any" if spec.sizes is None else " ".join(known)
     threads = f"; threads: {spec.threads}" if spec.threads else ""
     lines = [program.text, "", f"sizes: {sizes or 'none'}{threads}"]
     if config.items:

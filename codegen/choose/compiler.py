@@ -41,6 +41,8 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
 
+_BESIDE = 0.1  # of the time of a call: what forms take that are faster where all sizes are exact
+
 
 @dataclass(frozen=True, slots=True)
 class FormChoice:
@@ -104,6 +106,27 @@ def generic_choice(
 
 
 @on_own_stack
+def open_choice(
+    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+) -> Config | None:
+    """Return the analytic choice of an executable that leaves sizes open; None if exact is faster.
+
+    It may not hang on the sizes that are left open: then calls of others would get another one.
+    """
+    arrangement = _arranged_for_all(program, spec, Config(), machine, sizes)
+    config = _complete(arrangement, Config())
+    total = apart = 0.0
+    for i, ctx in enumerate(arrangement.contexts):
+        form, chosen = arrangement.choice(i, {})
+        cost = arrangement.forms[i][form].cost_ns(ctx, chosen)
+        total += cost
+        apart += 0.0 if arrangement.forms[i][form].leaves_open else cost
+    assert arrangement.asked is not None
+    is_as_fast = apart <= _BESIDE * total and not arrangement.asked.regime.answers
+    return config if is_as_fast else None
+
+
+@on_own_stack
 def lower_generic(
     program: Program,
     spec: Spec,
@@ -112,7 +135,11 @@ def lower_generic(
     sizes: Mapping[str, int],
     name: str,
 ) -> Unit:
-    """Return what `lower` does of a size-generic executable of the CPU: the same for a regime."""
+    """Return what `lower` does of an executable of the CPU that leaves sizes open, some or all.
+
+    It is the same for all sizes of a regime.
+    """
+    _hold_extents(program, spec)
     arrangement = _arranged_for_all(program, spec, config, machine, sizes)
     return _unit(arrangement, spec, config, machine, name)
 
@@ -300,7 +327,8 @@ def _arranged_for_all(
 ) -> Arrangement:
     """Return a partition arranged for all sizes of the regime of these."""
     call = tuple(sorted(sizes.items()))
-    return _arrangement(program, spec, config, machine, dict(nominal_sizes(program)), call)
+    usual = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
+    return _arrangement(program, spec, config, machine, usual, call)
 
 
 def _arrangement(

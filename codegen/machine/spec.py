@@ -28,6 +28,9 @@ class Layout:
 class Spec:
     """sizes: exact values by symbol (baked in), or None for a size-generic executable.
 
+    open: further symbols, any value of which that is at least 1 the executable takes: how many
+    images there are, while all else is exact.
+
     layouts: one per operand, parameters then returns, in the order of `Program.inputs`,
     `Program.outputs` (rank-0 parameters included, with rank 0).
     threads: of the CPU; 0 for a GPU. is_small: a size-generic executable for a GPU may compute
@@ -42,3 +45,9 @@ class Spec:
     threads: int
     is_small: bool = False
     is_deterministic: bool = False
+    open: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all sizes are constants of the executable."""
+        return self.sizes is not None and not self.open

@@ -107,7 +107,7 @@ class GroupContext(Generic[M]):
 
     def is_exact(self) -> bool:
         """Whether all sizes are constants of the executable."""
-        return self.spec.sizes is not None
+        return self.spec.is_exact
 
 
 Context = GroupContext[Machine]

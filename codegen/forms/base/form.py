@@ -44,6 +44,8 @@ class Form(Generic[M, L]):
         Also statements with ranges that depend on indices or on data.
     takes_scans
         Only statements whose points run in the order of an index, and it takes any of these.
+    leaves_open
+        Where all sizes but `Spec.open` are exact it is as fast as where all are.
     """
 
     name: str
@@ -57,3 +59,4 @@ class Form(Generic[M, L]):
     takes_any_points: bool = False
     takes_ragged: bool = False
     takes_scans: bool = False
+    leaves_open: bool = False

@@ -119,7 +119,7 @@ class Executables:
         from tcdsl.codegen.choose import compiler  # on use
 
         name, machine, program = self.name, self.machine, self._program()
-        if spec.sizes is None and isinstance(machine, Machine):
+        if not spec.is_exact and isinstance(machine, Machine):
             return compiler.lower_generic(program, spec, config, machine, sizes, name)
         return compiler.lower(program, spec, config, machine, sizes, name)
 

@@ -88,7 +88,7 @@ class Index:
         records.write("object", self._compiled(spec, config, sizes), loaded.key, self.name)
 
     def _parts(self, spec: Spec, sizes: Mapping[str, int]) -> Sequence[str]:
-        at = {} if spec.sizes is None else dict(sizes)  # those for all sizes know none of them
+        at = dict(sizes) if spec.is_exact else {}  # what is for others too knows none of them
         return self.identity, repr(self.machine), repr(spec), json.dumps(at)
 
     def _legal(self, spec: Spec, config: Config) -> Sequence[str]:

@@ -62,7 +62,7 @@ def finish_phase(nest: WeightNest) -> Function:
         Let(start, b.offset(nest.pointer("sums"), b.mul(block, nest.block_elements))),
         stored_rows(nest, at, low, high),
     )
-    whole = nest.operands.declare(b.block(nest.sums(), body))
+    whole = nest.operands.declare(b.block(nest.planned()[1:], nest.sums(), body))
     name = f"{nest.prefix}_finish"
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
@@ -173,9 +173,7 @@ def _elements(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
             nest.var("columns"),
             columns,
             Let(total, element(b.c64(0)), mutable=True),
-            b.loop(g, 1, nest.strips.groups, Assign(total, element(g), "+="))
-            if nest.strips.groups > 1
-            else None,
+            None if nest.is_direct else b.loop(g, 1, nest.groups, Assign(total, element(g), "+=")),
             Assign(place, total, "+=" if _updates(nest) else "="),
         ),
     )
@@ -209,9 +207,9 @@ def _total(nest: WeightNest, row: Expr, column: Expr, tile: RegisterTile) -> Stm
         return load_vector(tile, at, masked=False)
 
     first = Let(total, vector(b.c64(0)), mutable=True)
-    if nest.strips.groups == 1:
+    if nest.is_direct:
         return first
-    return b.block(first, b.loop(g, 1, nest.strips.groups, Assign(total, vector(g), "+=")))
+    return b.block(first, b.loop(g, 1, nest.groups, Assign(total, vector(g), "+=")))
 
 
 def _store(nest: WeightNest, tile: RegisterTile, place: Expr, value: Expr) -> Stmt:

@@ -7,7 +7,8 @@
     phase      packing and the nest around the micro-kernels
     finish     groups added up, stored in any layout
 
-For exact sizes: lists of taps follow from them. A size-generic executable has a padded copy of the
+For exact sizes, but for the number of images: lists of taps follow from them. A size-generic
+executable has a padded copy of the
 image and the ordinary contraction.
 
 Time over that of torch's convolution_backward for the weights alone (1 thread, processor time):
@@ -22,9 +23,10 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.phase import float_product
 from tcdsl.codegen.forms.contraction.problem import ONE
 from tcdsl.codegen.forms.contraction.weights.finish import finish_phase, finish_tasks
-from tcdsl.codegen.forms.contraction.weights.nest import nest_of
+from tcdsl.codegen.forms.contraction.weights.nest import WeightNest, nest_of
 from tcdsl.codegen.forms.contraction.weights.phase import weight_phase
 from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, gradient_of
 from tcdsl.codegen.forms.contraction.weights.schedule import (
@@ -34,10 +36,10 @@ from tcdsl.codegen.forms.contraction.weights.schedule import (
     half_cycles,
     longest_strip,
     predicted_ns,
-    tasks_of,
     weight_tiles,
 )
 from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
@@ -89,20 +91,19 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     p, c, lanes = _required(ctx), _choice(values), _lanes(ctx)
     if not c.pack and not _is_direct(p):
         raise ScheduleError(f"{ctx.prefix}.pack cannot be false for these layouts")
-    nest = nest_of(p, c, ctx.operands, ctx.prefix, lanes, ctx.shared_base)
+    nest = nest_of(p, c, ctx.operands, ctx.prefix, lanes, ctx.shared_base, ctx.param_base)
     functions, tables = weight_phase(nest)
     ns = 0.5 / ctx.machine.frequency_ghz
     sums_ns = half_cycles(p, ctx.machine, lanes, c) * ns
     finish_ns = finish_half_cycles(p, c) * ns
-    tasks = b.c64(tasks_of(p, lanes, c))
+    tasks = b.mul(nest.groups, nest.blocks)
     if nest.is_direct:
-        phases: tuple[Phase, ...] = (
-            Phase(functions[-1].name, tasks, b.const(sums_ns + finish_ns, FLOAT64)),
-        )
+        total_ns = _of_call(nest, sums_ns + finish_ns)
+        phases: tuple[Phase, ...] = (Phase(functions[-1].name, tasks, total_ns),)
     else:
         finish = finish_phase(nest)
         phases = (
-            Phase(functions[-1].name, tasks, b.const(sums_ns, FLOAT64)),
+            Phase(functions[-1].name, tasks, _of_call(nest, sums_ns)),
             Phase(finish.name, b.c64(finish_tasks(nest)), b.const(finish_ns, FLOAT64)),
         )
         functions.append(finish)
@@ -110,11 +111,20 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         title=f"convolution weights {values['tile']}" + (" packed b" if c.pack else ""),
         functions=tuple(functions),
         phases=tuple(phases),
-        plan=(),
+        plan=tuple(nest.plan()),
         thread_bytes=b.c64(nest.thread_bytes),
-        shared_bytes=b.c64(nest.shared_bytes),
+        shared_bytes=nest.shared_bytes,
         tables=tuple(tables),
+        params_used=2 * nest.is_planned,
     )
+
+
+def _of_call(nest: WeightNest, ns: float) -> Expr:
+    """Return a time at the images of a call, given that at a representative number of them."""
+    first = nest.problem.axes[0]
+    if not nest.problem.is_open:
+        return b.const(ns, FLOAT64)
+    return float_product([nest.size(first.pixel.extent)], ns / first.extent)
 
 
 def _gradient(ctx: Context) -> WeightGradient | None:
@@ -145,5 +155,13 @@ def _choice(values: Mapping[str, Value]) -> WeightChoice:
 
 
 FORM = Form(
-    "convolution_weights", matches, knobs, default, cost_ns, lower, has_tiles=True, ends_group=True
+    "convolution_weights",
+    matches,
+    knobs,
+    default,
+    cost_ns,
+    lower,
+    has_tiles=True,
+    ends_group=True,
+    leaves_open=True,
 )

@@ -8,7 +8,12 @@ from math import prod
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
 from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count
-from tcdsl.codegen.forms.contraction.weights.schedule import Strips, WeightChoice, strips_of
+from tcdsl.codegen.forms.contraction.weights.schedule import (
+    SHORT,
+    Strips,
+    WeightChoice,
+    strips_of,
+)
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Let, Opaque, Pointer, Stmt, Var
 from tcdsl.grammar.proofs.sizes import Size
@@ -19,7 +24,11 @@ LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 @dataclass(frozen=True, slots=True)
 class WeightNest:
-    """A weight gradient and its schedule: what both phases are written from."""
+    """A weight gradient and its schedule: what both phases are written from.
+
+    param: the first of the plan, which has the strips of a group and the number of groups where it
+    is the plan that sees how many images there are.
+    """
 
     problem: WeightGradient
     choice: WeightChoice
@@ -28,6 +37,7 @@ class WeightNest:
     prefix: str
     lanes: int
     shared_base: Expr
+    param: int
 
     @property
     def width(self) -> int:
@@ -57,7 +67,61 @@ class WeightNest:
     @property
     def is_direct(self) -> bool:
         """Whether a task stores its block itself, and needs it no longer."""
-        return self.strips.groups == 1
+        return (self.choice if self.problem.is_open else self.strips).groups == 1
+
+    @property
+    def total(self) -> Expr:
+        """The strips."""
+        if not self.problem.is_open:
+            return b.c64(self.strips.total)
+        size = self.strips.block(0, 0)
+        blocks = b.ceil_div(self.size(self.problem.axes[0].pixel.extent), size)
+        return b.mul(blocks, prod(self.strips.counts[1:]))
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the plan has the strips of a group and the number of groups."""
+        return self.problem.is_open and not self.is_direct
+
+    @property
+    def each(self) -> Expr:
+        """The strips of a group."""
+        if not self.problem.is_open:
+            return b.c64(self.strips.each)
+        return self.total if self.is_direct else self.var("each")
+
+    @property
+    def groups(self) -> Expr:
+        """The groups."""
+        return (
+            self.var("groups")
+            if self.is_planned
+            else b.c64(1 if self.is_direct else self.strips.groups)
+        )
+
+    def planned(self) -> list[Stmt]:
+        """Return the declarations of what the plan has left."""
+        if not self.is_planned:
+            return []
+        names = self.var("each"), self.var("groups")
+        return [Let(v, b.plan_param(self.param + n)) for n, v in enumerate(names)]
+
+    def plan(self) -> list[Stmt]:
+        """Return what the plan does: as many groups as are wanted, of SHORT pixels at least."""
+        if not self.is_planned:
+            return []
+        p, strips, most = self.problem, self.var("strips"), self.var("most")
+        pixels = b.mul(self.size(p.axes[0].pixel.extent), p.image_pixels)
+        each, groups = self.var("each"), self.var("groups")
+        few = b.min64(b.min64(self.choice.groups, b.div(pixels, SHORT)), strips)
+        return [
+            Let(strips, self.total),
+            Let(most, b.max64(few, 1)),
+            Let(each, b.ceil_div(strips, most)),
+            Let(groups, b.ceil_div(strips, each)),
+            b.set_param(self.param, each),
+            b.set_param(self.param + 1, groups),
+        ]
 
     @property
     def packed_bytes(self) -> int:
@@ -79,9 +143,9 @@ class WeightNest:
         return self.packed_bytes + (self.block_bytes if self.is_direct else 0)
 
     @property
-    def shared_bytes(self) -> int:
+    def shared_bytes(self) -> Expr:
         """The bytes of all sums that wait for those of other groups."""
-        return 0 if self.is_direct else self.strips.groups * self.blocks * self.block_bytes
+        return b.c64(0) if self.is_direct else b.mul(self.groups, self.blocks * self.block_bytes)
 
     def var(self, name: str) -> Var:
         """Return a local int64."""
@@ -137,9 +201,10 @@ def nest_of(
     prefix: str,
     lanes: int,
     shared_base: Expr,
+    param: int,
 ) -> WeightNest:
     """Return the nest of a choice."""
-    return WeightNest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base)
+    return WeightNest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base, param)
 
 
 def b_steps(nest: WeightNest, columns: int) -> tuple[Expr, ...]:

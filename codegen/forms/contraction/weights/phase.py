@@ -113,7 +113,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
     tables = _tables(nest)
     widths = _panel_widths(nest)
     functions = [weight_kernel(name, t) for w in widths for name, _, _, t in _tiles(nest, w)]
-    head: list[Stmt] = [] if nest.is_direct else nest.sums()
+    head: list[Stmt] = [] if nest.is_direct else [*nest.planned(), *nest.sums()]
     if nest.choice.pack:
         functions.append(packer(f"{nest.prefix}_pack_b", _packer(nest)))
         packed = nest.pointer("packed_b")
@@ -124,7 +124,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
     body = b.loop(
         strip,
         first,
-        b.min64(b.add(first, nest.strips.each), nest.strips.total),
+        b.min64(b.add(first, nest.each), nest.total),
         _strip(nest, strip, first, widths, tables),
     )
     tasks = b.loop(
@@ -137,7 +137,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
         nest.origin("a", p.a, at),
         nest.origin("b", p.b, at),
         Let(block, _sums_of(nest, task, block)),
-        Let(first, b.mul(group, nest.strips.each)),
+        Let(first, b.mul(group, nest.each)),
         body,
         stored_rows(nest, at, b.c64(0), b.c64(p.row_count)) if nest.is_direct else None,
     )
@@ -170,17 +170,21 @@ def _strip(
     for n, (axis, blocks) in enumerate(zip(p.axes, nest.strips.counts, strict=True)):
         inside //= blocks
         size = nest.strips.block(n, axis.extent)
-        position = b.mod(b.div(strip, inside), blocks)
+        is_open = axis.pixel.extent.constant is None  # the first one: all above is its position
+        position = b.div(strip, inside)
+        if not is_open:
+            position = b.mod(position, blocks)
         start: Expr = b.c64(0)
-        if blocks > 1:
+        if blocks > 1 or is_open:
             start = nest.var(f"{axis.pixel.name}_start")
             out.append(Let(start, b.mul(position, size)))
         starts.append(start)
-        if axis.extent % size == 0:
+        if size == 1 or (axis.extent % size == 0 and not is_open):
             lengths.append(b.c64(size))
         else:
             length = nest.var(f"{axis.pixel.name}_length")
-            out.append(Let(length, b.min64(b.c64(size), b.sub(axis.extent, start))))
+            extent = nest.size(axis.pixel.extent)
+            out.append(Let(length, b.min64(b.c64(size), b.sub(extent, start))))
             lengths.append(length)
     flags = nest.var("flags")
     is_first = b.compare("==", strip, first)

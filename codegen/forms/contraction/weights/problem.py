@@ -43,7 +43,8 @@ class Axis:
     """A reduction index with the tap that slides along it, both counted from 0.
 
     The image is read at `step * pixel + spread * tap + first`; the product exists where that is at
-    least low and below high. extent, taps: how many pixels and taps there are.
+    least low and below high. extent, taps: how many pixels and taps there are; of pixels a
+    representative number where the extent of the index is left open.
     """
 
     pixel: Index
@@ -66,6 +67,11 @@ class Axis:
         return range(start, max(start, min(self.extent, most // abs(self.step) + 1)))
 
     @property
+    def is_plain(self) -> bool:
+        """Whether no tap slides along it, and nothing bounds it."""
+        return self.tap is None and (self.low, self.high) == (-FAR, FAR)
+
+    @property
     def is_whole(self) -> bool:
         """Whether all taps exist at all pixels."""
         return all(self.pixels(t) == range(self.extent) for t in range(self.taps))
@@ -73,10 +79,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class WeightGradient:
-    """A weight gradient by roles. Sizes are known; strides may be run-time values.
+    """A weight gradient by roles, of known sizes. Strides may be run-time values.
 
-    axes: outer to inner; the last one's taps lie in a register tile. rows: the indices of the
-    output that only the image has (channels and taps), in the order in which the output has them.
+    axes: outer to inner; the last one's taps lie in a register tile, the extent of the first may be
+    left open. rows: the indices of the output that only the image has (channels and taps), in the
+    order in which the output has them.
     channels, columns: fused indices, linear in the image and in b. outer: the other output indices.
     """
 
@@ -116,6 +123,16 @@ class WeightGradient:
         """The points of the sum."""
         return prod(x.extent for x in self.axes)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is the plan that sees how many images there are."""
+        return self.axes[0].pixel.extent.constant is None
+
+    @property
+    def image_pixels(self) -> int:
+        """The points of the sum at one pixel of the first axis."""
+        return prod(x.extent for x in self.axes[1:])
+
 
 def count(indices: tuple[Index, ...]) -> int:
     """Return the number of points of indices of known extents."""
@@ -124,7 +141,7 @@ def count(indices: tuple[Index, ...]) -> int:
 
 def gradient_of(ctx: Context) -> WeightGradient | None:
     """Return a group as a weight gradient, or None if it is none, or sizes are not known."""
-    if not ctx.is_exact():
+    if ctx.spec.sizes is None:
         return None
     bare = unpadded(ctx.group)
     group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
@@ -146,7 +163,7 @@ def gradient_of(ctx: Context) -> WeightGradient | None:
     for image, other in (reads, reads[::-1]):
         # b is read at all pixels: only the image may be the one that was padded
         if bare is None or bare.buffer != other.tensor:
-            found = _by_roles(reach, s, image, other, guards)
+            found = _by_roles(ctx, reach, s, image, other, guards)
             if found is not None:
                 return found
     return None
@@ -157,21 +174,30 @@ def _home(ctx: Context, version: str) -> str:
 
 
 def _by_roles(
-    reach: Reach, s: Statement, image: typed.Read, other: typed.Read, guards: Sequence[Guard]
+    ctx: Context,
+    reach: Reach,
+    s: Statement,
+    image: typed.Read,
+    other: typed.Read,
+    guards: Sequence[Guard],
 ) -> WeightGradient | None:
     a, b = (operand_of(reach, s, r.tensor, r.subs) for r in (image, other))
     c = operand_of(reach, s, s.target, s.subs)
     if a is None or b is None or c is None:
         return None
     indices = {r.name: Index(r.name, reach.bind(r.extent)) for r in s.ranges}
-    extents = [i.extent.constant for i in indices.values()]
-    if not all(extents):  # not known, or a sum over nothing
-        return None
     reduced = {r.name for r in s.reductions}
+    extents = [i.extent.constant for i in indices.values()]
+    left_open = {i.name for i in indices.values() if i.extent.constant is None}
+    if 0 in extents or not left_open <= reduced:
+        return None
     if not all(a.uses(n) and b.uses(n) for n in reduced):
         return None
-    axes = _axes(reach, s, image, indices, guards)
+    axes = _axes(ctx, reach, s, image, indices, guards)
     if axes is None or not _is_window(axes):
+        return None
+    axes = _sorted(axes, a)
+    if not left_open <= {axes[0].pixel.name} or (left_open and not axes[0].is_plain):
         return None
     order = [name for name, _ in c.strides]
     taps = {x.tap.name for x in axes if x.tap is not None}
@@ -186,7 +212,7 @@ def _by_roles(
     rows = tuple(i for i in outputs if i in channels or i.name in taps)
     outer = tuple(i for i in outputs if i not in rows and i not in columns)
     return WeightGradient(
-        s, a, b, c, outer, rows, channels, columns, _sorted(axes, a), s.value.dtype.computed
+        s, a, b, c, outer, rows, channels, columns, tuple(axes), s.value.dtype.computed
     )
 
 
@@ -221,13 +247,14 @@ def _fused(role: Iterable[Index], source: Operand) -> tuple[Index, ...]:
     return fused
 
 
-def _sorted(axes: Sequence[Axis], a: Operand) -> tuple[Axis, ...]:
+def _sorted(axes: Sequence[Axis], a: Operand) -> list[Axis]:
     """Return the axes as the image has them, but one along which it has unit stride last."""
     inner = next((x for x in axes if a.stride(x.pixel.name) == ONE * x.step), axes[-1])
-    return (*(x for x in axes if x != inner), inner)
+    return [*(x for x in axes if x != inner), inner]
 
 
 def _axes(
+    ctx: Context,
     reach: Reach,
     s: Statement,
     image: typed.Read,
@@ -260,7 +287,7 @@ def _axes(
         axis = Axis(
             pixel,
             tap,
-            known(pixel.extent),
+            ctx.extent(pixel.extent),
             1 if tap is None else known(tap.extent),
             affine.coefficient(pixels[0]),
             affine.coefficient(taps[0]) if taps else 0,

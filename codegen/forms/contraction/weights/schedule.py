@@ -42,7 +42,8 @@ class WeightChoice:
 class Strips:
     """How pixels are cut: a strip takes `size` pixels of axis `cut`, all of those inside it.
 
-    counts: for each axis, how many blocks there are. each: strips of a group.
+    counts: for each axis, how many blocks there are. each: strips of a group. Both are
+    representative where the first axis is left open.
     """
 
     cut: int
@@ -72,10 +73,13 @@ def strips_of(p: WeightGradient, c: WeightChoice) -> Strips:
     while cut > 0 and inside * extents[cut] <= c.pixels:
         inside *= extents[cut]
         cut -= 1
-    most = max(1, min(c.pixels // inside, extents[cut]))
+    most = max(1, c.pixels // inside)
+    if cut or not p.is_open:
+        most = min(most, extents[cut])
     blocks = ceil(extents[cut] / most)
     counts = (*extents[:cut], blocks, *(1 for _ in extents[cut + 1 :]))
-    return Strips(cut, ceil(extents[cut] / blocks), counts, ceil(prod(counts) / c.groups))
+    size = most if p.is_open and not cut else ceil(extents[cut] / blocks)
+    return Strips(cut, size, counts, ceil(prod(counts) / c.groups))
 
 
 def parts(total: int, most: int) -> tuple[range, ...]:
@@ -105,12 +109,14 @@ def best(p: WeightGradient, machine: Machine, lanes: int, *, pack: bool) -> Weig
     def at(tile: tuple[int, int, int]) -> WeightChoice:
         panels = ceil(p.column_count / (tile[2] * lanes)) * count(p.outer)
         sums = p.column_count * p.row_count * count(p.outer) * p.dtype.size_bytes
-        groups = min(ceil(TASKS / panels), p.pixel_count // SHORT, machine.l2_bytes // sums)
-        pixels = min(
-            longest_strip(p, machine, tile[2] * lanes),
-            _apart(p, machine),
-            ceil(p.pixel_count / max(1, groups)),
-        )
+        groups = min(ceil(TASKS / panels), machine.l2_bytes // sums)
+        if p.is_open:  # the plan has a group for SHORT pixels at least
+            share = max(SHORT, p.image_pixels)
+        else:
+            groups = min(groups, p.pixel_count // SHORT)
+            share = ceil(p.pixel_count / max(1, groups))
+        longest = min(longest_strip(p, machine, tile[2] * lanes), _apart(p, machine))
+        pixels = longest if p.is_open and groups <= 1 else min(longest, share)
         return WeightChoice(*tile, pixels, max(1, groups), pack)
 
     # of about equal ones that of most taps, then of most rows

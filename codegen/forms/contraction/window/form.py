@@ -1,14 +1,15 @@
 """Convolutions with static tap lists: what is outside of the image is neither copied nor tested.
 
 Takes the group {zero padding, contraction that reads it, pointwise epilogue}, or the contraction
-alone if it slides over a window. Sizes are exact. The same form is the convolution's gradient by
-its input: another map from pixels and taps to the image, an output maybe written with strides, by
-several contractions that take turns along its lines.
+alone if it slides over a window. Sizes are exact, but for the number of images. The same form is
+the convolution's gradient by its input: another map from pixels and taps to the image, an output
+maybe written with strides, by several contractions that take turns along its lines.
 
     problem         what is convolved: roles of indices, which taps exist
     schedule        how it is cut, what it costs
     kernel, store   register tiles; from there to the output
     phase, nest     the nest around them; what it is written from
+    plan            how lines are cut where their number is known to a call only
 
 Speed over torch's (times of 1 thread, AVX-512): 3x3 over 56x56 of 64 channels 1.14, stride 2 1.5,
 14x14 of 256 1.15, 7x7 of 512 1.13, 16 channels 1.8. Gradients by the input take 1.0 to 1.3 times
@@ -29,6 +30,7 @@ from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import known, reach_of
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.phase import phase
+from tcdsl.codegen.forms.contraction.window.plan import plan
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, convolutions_of
 from tcdsl.codegen.forms.contraction.window.schedule import (
     WindowChoice,
@@ -41,7 +43,6 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
-from tcdsl.grammar.types.dtypes import FLOAT64
 
 
 def matches(ctx: Context) -> bool:
@@ -53,7 +54,10 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the register tiles, and in how many tasks a block's lines may be cut."""
     parts, lanes = _parts(ctx), _lanes(ctx)
     shapes = sorted({*tiles(parts, ctx.machine, lanes)})
-    chunks = {n for n in chunk_counts(parts) if n & (n - 1) == 0} | {_default(ctx).chunks}
+    chosen = _default(ctx)
+    chunks = {n for n in chunk_counts(parts) if n & (n - 1) == 0} | {chosen.chunks}
+    if chosen.is_planned:
+        chunks = {chosen.chunks}
     return (
         Knob("tile", tuple(f"{mr}x{nv}" for mr, nv in shapes)),
         Knob("chunks", tuple(sorted(chunks))),
@@ -79,10 +83,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         suffix = f"_{n}" if n else ""
         base = nests[-1].areas()["end"] if nests else 0
         lanes = _lanes(ctx)
-        nests.append(WindowNest(c, finish, ctx.operands, ctx.prefix, lanes, choice, suffix, base))
-    functions, tables, tasks = phase(nests)
-    ns = predicted(found.parts, ctx.machine, 1, _lanes(ctx), choice)
-    phases = [Phase(functions[-1].name, b.c64(tasks), b.const(ns, FLOAT64))]
+        names = ctx.operands, ctx.prefix, lanes, choice, suffix
+        nests.append(WindowNest(c, finish, *names, base, ctx.param_base))
+    functions, tables = phase(nests)
+    planned = plan(nests, ctx.machine)
+    phases = [Phase(functions[-1].name, planned.tasks, planned.cost_ns)]
     s = found.parts[0].problem.statement
     if s.base is None and not s.covers:
         function, filling = fill(ctx, s)
@@ -94,10 +99,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         title=" ".join(words),
         functions=tuple(functions),
         phases=tuple(phases),
-        plan=(),
+        plan=planned.stmts,
         thread_bytes=b.c64(nests[-1].areas()["end"]),
         shared_bytes=b.c64(0),
         tables=tuple(tables),
+        params_used=int(choice.is_planned),
     )
 
 
@@ -162,4 +168,6 @@ def _lanes_of(ctx: Context, c: Convolution) -> int:
     return ctx.machine.lanes(c.problem.dtype.size_bytes)
 
 
-FORM = Form("convolution", matches, knobs, default, cost_ns, lower, has_tiles=True)
+FORM = Form(
+    "convolution", matches, knobs, default, cost_ns, lower, has_tiles=True, leaves_open=True
+)

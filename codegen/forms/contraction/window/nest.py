@@ -33,7 +33,7 @@ class WindowNest:
     """A convolution with its choices: what a phase is written from.
 
     suffix: of its locals and functions, where a phase has several. base: where its part of the
-    workspace begins.
+    workspace begins. param: of the plan, which has the number of chunks where it is planned.
     """
 
     conv: Convolution
@@ -44,6 +44,7 @@ class WindowNest:
     choice: WindowChoice
     suffix: str = ""
     base: int = 0
+    param: int = 0
     kernels: dict[TapKernel, str] = field(default_factory=dict)
 
     @property
@@ -55,6 +56,11 @@ class WindowNest:
     def columns(self) -> int:
         """Columns of a whole block."""
         return self.choice.nv * self.lanes
+
+    @property
+    def chunks(self) -> Expr:
+        """In how many tasks the lines of a block are cut."""
+        return self.var("chunks") if self.choice.is_planned else b.c64(self.choice.chunks)
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""

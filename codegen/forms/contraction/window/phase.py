@@ -7,13 +7,14 @@ they go along the lines together, so that a line of the output is fetched once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.finish import FinishAccess
 from tcdsl.codegen.forms.contraction.kernel import intrinsic
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table, packer
-from tcdsl.codegen.forms.contraction.problem import Operand, extent_of, known
+from tcdsl.codegen.forms.contraction.problem import ONE, Operand, extent_of, known
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.problem import WindowSide
 from tcdsl.codegen.forms.contraction.window.schedule import (
@@ -22,7 +23,6 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
     blocks,
     depth,
     line_extents,
-    panels,
     strips,
 )
 from tcdsl.codegen.loops import build as b
@@ -47,10 +47,12 @@ from tcdsl.grammar.types.dtypes import INT32
 Point = Mapping[str, Expr]  # values of outer indices
 
 
-def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table], int]:
-    """Return the functions, the phase last, the tables, and the number of tasks."""
+def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table]]:
+    """Return the functions, the phase last, and the tables."""
     lead = nests[0]
     head: list[Stmt] = []
+    if lead.choice.is_planned:
+        head.append(Let(lead.var("chunks"), b.plan_param(lead.param)))
     task = _task(nests)  # names the micro-kernels
     functions: list[Function] = []
     tables: list[Table] = []
@@ -63,8 +65,7 @@ def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table], int
     body = b.block(head, b.loop(lead.var("task"), b.BEGIN, b.END, task))
     whole = lead.operands.declare(b.block(body, Return(b.const(0, INT32))))
     functions.append(b.phase_function(f"{lead.prefix}_convolution", whole))
-    count = sum(block.count for block in blocks(lead.conv, lead.choice.nv, lead.lanes))
-    return functions, tables, panels(lead.conv) * count * lead.choice.chunks
+    return functions, tables
 
 
 def _head(nest: WindowNest) -> list[Stmt]:
@@ -91,21 +92,19 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
     kinds = blocks(c, lead.choice.nv, lead.lanes)
     count = sum(block.count for block in kinds)
     where = Lets(lead.var)
-    around = [(f"at_{i.name}", known(i.extent)) for i in reversed(c.panels)]
-    counts = [("chunk", lead.choice.chunks), ("block", count), *around]
+    around = [(f"at_{i.name}", lead.size(i.extent)) for i in reversed(c.panels)]
+    counts = [("chunk", lead.chunks), ("block", b.c64(count)), *around]
     chunk, of_block, *outer = _digits(where, lead.var("task"), counts)
     first = where.let("first_column", b.mul(of_block, lead.columns))
     extents = line_extents([nest.conv for nest in nests])
-    total = 1
-    for extent in extents:
-        total *= extent
-    begin = where.let("first_line", b.div(b.mul(chunk, total), lead.choice.chunks))
-    end = where.let("last_line", b.div(b.mul(b.add(chunk, 1), total), lead.choice.chunks))
+    total = lead.size(prod(extents, start=ONE))
+    begin = where.let("first_line", b.div(b.mul(chunk, total), lead.chunks))
+    end = where.let("last_line", b.div(b.mul(b.add(chunk, 1), total), lead.chunks))
     left = b.min64(lead.columns, b.sub(known(c.column.extent), first))
     columns = where.let("columns", left if len(kinds) > 1 else b.c64(kinds[0].columns))
 
     inner = Lets(lead.var)
-    named = [(f"at_{i.name}", n) for i, n in zip(c.rows, extents, strict=True)]
+    named = [(f"at_{i.name}", lead.size(n)) for i, n in zip(c.rows, extents, strict=True)]
     at = _digits(inner, lead.var("line"), named[::-1])[::-1]
     packs: list[Stmt] = []
     walks: list[Stmt] = []
@@ -115,9 +114,9 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
         packs.append(_pack(nest, panel, first, columns))
         point = dict(zip((i.name for i in mine.rows), at, strict=True))
         whole = [
-            b.compare("<", point[i.name], known(i.extent))
+            b.compare("<", point[i.name], nest.size(i.extent))
             for i, extent in zip(mine.rows, extents, strict=True)
-            if known(i.extent) < extent
+            if i.extent != extent
         ]
         lines = [_line(nest, block, {**panel, **point}, first) for block in kinds]
         walk = lines[0]
@@ -127,7 +126,7 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
     return b.block(where.stmts, packs, b.loop(lead.var("line"), begin, end, inner.stmts, walks))
 
 
-def _digits(where: Lets, number: Expr, counts: Sequence[tuple[str, int]]) -> list[Expr]:
+def _digits(where: Lets, number: Expr, counts: Sequence[tuple[str, Expr]]) -> list[Expr]:
     return where.digits(number, counts, lambda n: f"above_{n}{counts[n][0]}")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.outputs import is_injective
@@ -23,6 +24,7 @@ from tcdsl.codegen.forms.contraction.problem import (
     Operand,
     Problem,
     Reach,
+    extent_of,
     factors_of,
     known,
     operand_of,
@@ -32,6 +34,7 @@ from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import Guard, pieces, unpadded
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
@@ -103,7 +106,8 @@ class Convolution:
     output. group: without padding. column: the index along which vectors of the weights run.
     across: the side of the register tile. sides: further ones, on which some taps do not exist.
     channels: reduction indices that are summed over as they are. panels: outer indices of which the
-    weights depend, images: those of which they do not.
+    weights depend, images: those of which they do not, whose extents may be left open. lines: the
+    points of all `rows`, at representative sizes.
     """
 
     problem: Problem
@@ -114,6 +118,7 @@ class Convolution:
     channels: tuple[Index, ...]
     panels: tuple[Index, ...]
     images: tuple[Index, ...]
+    lines: int
 
     @property
     def pays(self) -> bool:
@@ -146,6 +151,11 @@ class Convolution:
         taps = (s.tap for s in self.sides)
         return (*self.channels, *(t for t in taps if t is not None), self.tap)
 
+    @property
+    def left_open(self) -> Size:
+        """The product of the extents that are left open."""
+        return extent_of(tuple(i for i in self.images if i.extent.constant is None))
+
     def step(self, index: Index) -> int:
         """Return the distance in the image along the pixels or the taps of the register tile."""
         return known(self.problem.a.stride(index.name))
@@ -153,7 +163,7 @@ class Convolution:
 
 def convolutions_of(ctx: Context) -> tuple[Convolution, ...]:
     """Return a group as convolutions that go along the same lines, mostly one; nothing if not."""
-    if not ctx.is_exact():
+    if ctx.spec.sizes is None:
         return ()
     shape = ctx.program.buffer(ctx.group.statements[-1].target).shape
     spans = pieces(ctx.group.statements, shape)
@@ -170,7 +180,7 @@ def _places(c: Convolution) -> tuple[object, ...]:
     names = [name for name, _ in c.problem.c.strides]
     roles = [c.column], [c.across.pixel], c.panels, c.rows
     sizes = tuple(known(i.extent) for i in (c.column, *c.panels))
-    return sizes, *(tuple(names.index(i.name) for i in role) for role in roles)
+    return sizes, c.left_open, *(tuple(names.index(i.name) for i in role) for role in roles)
 
 
 def _convolution_of(ctx: Context) -> Convolution | None:
@@ -195,13 +205,14 @@ def _convolution_of(ctx: Context) -> Convolution | None:
     reach = reach_of(ctx)
     for image, weights in (reads, reads[::-1]):
         if bare is None or image.tensor == bare.buffer:
-            found = _by_roles(reach, group, guards, image, weights, scale)
+            found = _by_roles(ctx, reach, group, guards, image, weights, scale)
             if found is not None:
                 return found
     return None
 
 
 def _by_roles(
+    ctx: Context,
     reach: Reach,
     group: Group,
     guards: Sequence[Guard],
@@ -217,10 +228,11 @@ def _by_roles(
     if a is None or b is None or c is None or windows is None:
         return None
     indices = {r.name: Index(r.name, reach.bind(r.extent)) for r in s.ranges}
-    if not all(i.extent.constant is not None for i in indices.values()):
+    left_open = {name for name, i in indices.items() if i.extent.constant is None}
+    if not all(_is_image(name, s, a, b, windows) for name in left_open):
         return None
-    extents = {name: known(i.extent) for name, i in indices.items()}
-    if not all(extents[r.name] for r in s.outputs):
+    extents = {name: known(i.extent) for name, i in indices.items() if name not in left_open}
+    if not all(extents.get(r.name, 1) for r in s.outputs):
         return None
     is_empty = not all(extents.values())  # a residue without taps: nothing is read
     windows = () if is_empty else tuple(w for w in windows if not w.is_whole(extents))
@@ -243,6 +255,7 @@ def _by_roles(
         m, n = n, m
     unit = c.linear(n) == ONE
     whole = tuple(outer), m, n, tuple(sums), scale, s.value.dtype, unit
+    images = tuple(i for i in outer if not b.uses(i.name))
     return Convolution(
         Problem(s, a, b, c, *whole),
         group,
@@ -251,8 +264,15 @@ def _by_roles(
         sides,
         tuple(i for i in sums if i.name not in slid),
         tuple(i for i in outer if b.uses(i.name)),
-        tuple(i for i in outer if not b.uses(i.name)),
+        images,
+        prod(ctx.extent(i.extent) for i in (*images, *(side.pixel for side in sides))),
     )
+
+
+def _is_image(name: str, s: Statement, a: Operand, b: Operand, windows: Sequence[Window]) -> bool:
+    """Whether an index tells images: nothing but the lines depends on how many there are."""
+    is_free = a.uses(name) and not b.uses(name) and name in {r.name for r in s.outputs}
+    return is_free and not any(name in dict(w.terms) for w in windows)
 
 
 def _across(

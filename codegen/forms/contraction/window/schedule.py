@@ -26,6 +26,7 @@ from tcdsl.codegen.forms.contraction.window.kernel import Taps
 from tcdsl.codegen.forms.contraction.window.problem import Convolution
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 
 Parts = Sequence[Convolution]  # that go along the same lines, mostly one
@@ -36,6 +37,7 @@ LOOP = 6  # half cycles of a turn of a loop that is not unrolled
 LATE_BYTES = 32  # that the third level gives in half a cycle less than the second
 CODE = 4096  # vector operations of all micro-kernels: what compiles in a second
 MOST_CHUNKS = 64
+PLANNED = 0  # in place of a number of chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class WindowChoice:
     mr: int
     nv: int
     chunks: int
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the plan cuts the lines, of which it alone knows how many there are."""
+        return self.chunks == PLANNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +116,14 @@ def blocks(c: Convolution, nv: int, lanes: int) -> tuple[ColumnBlocks, ...]:
     return (*out, ColumnBlocks(1, left, ceil(left / lanes))) if left else tuple(out)
 
 
-def line_extents(parts: Parts) -> tuple[int, ...]:
+def line_extents(parts: Parts) -> tuple[Size, ...]:
     """Return the extents of the indices that tell lines; those of the longest part."""
     same = zip(*(c.rows for c in parts), strict=True)
-    return tuple(max(known(i.extent) for i in indices) for indices in same)
+    return tuple(max((i.extent for i in indices), key=_longest) for indices in same)
+
+
+def _longest(extent: Size) -> int:
+    return extent.constant or 0  # one that is left open is the same in all parts
 
 
 def panels(c: Convolution) -> int:
@@ -157,8 +168,7 @@ def block_costs(
     for block in blocks(parts[0], choice.nv, lanes):
         total = 0.0
         for c in parts:
-            lines = known(extent_of(c.rows))
-            total += lines * line_cost(c, machine, choice.mr, block.vectors)
+            total += c.lines * line_cost(c, machine, choice.mr, block.vectors)
             total += PACK * depth(c) * block.columns * choice.chunks
         for _ in range(block.count * panels(parts[0])):
             yield total
@@ -168,6 +178,9 @@ def predicted(
     parts: Parts, machine: Machine, threads: int, lanes: int, choice: WindowChoice
 ) -> float:
     """Return the nanoseconds that the busiest thread takes."""
+    if choice.is_planned:
+        chunks = _chunks(parts, machine, threads, lanes, (choice.mr, choice.nv))
+        choice = WindowChoice(choice.mr, choice.nv, chunks)
     costs = list(block_costs(parts, machine, lanes, choice))
     total_ns = sum(costs) / (2 * machine.frequency_ghz)
     return wall_ns(total_ns, len(costs) * choice.chunks, threads)
@@ -180,6 +193,8 @@ def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> WindowCh
         cost = sum(block_costs(parts, machine, lanes, WindowChoice(mr, nv, 1)))
         if not best or cost < best * 0.995:
             best, shape = cost, (mr, nv)
+    if is_open(parts):
+        return WindowChoice(*shape, PLANNED)
     return WindowChoice(*shape, _chunks(parts, machine, threads, lanes, shape))
 
 
@@ -227,7 +242,17 @@ def _chunks(
 
 def chunk_counts(parts: Parts) -> tuple[int, ...]:
     """Return the numbers of tasks that a block's lines may be cut into."""
-    return tuple(range(1, min(prod(line_extents(parts)), MOST_CHUNKS) + 1))
+    most = max(c.lines for c in parts) if is_open(parts) else _lines(parts)
+    return tuple(range(1, min(most, MOST_CHUNKS) + 1))
+
+
+def _lines(parts: Parts) -> int:
+    return prod(map(known, line_extents(parts)))
+
+
+def is_open(parts: Parts) -> bool:
+    """Whether it is the plan that sees how many lines there are."""
+    return parts[0].left_open.constant is None
 
 
 def tile_of(c: Convolution, rows: int, vectors: int, lanes: int) -> RegisterTile:
