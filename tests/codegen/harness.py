@@ -122,22 +122,26 @@ def arrays_of(p: Problem) -> tuple[Array, ...]:
     )
 
 
-def spec_of(p: Problem, *, exact: bool, threads: int = 2) -> Spec:
+def spec_of(p: Problem, *, exact: bool, threads: int = 2, left_open: tuple[str, ...] = ()) -> Spec:
     operands = (*arrays_of(p), *p.fresh_outputs())
     program = p.program
     extents = tuple((n, p.sizes[n]) for n in program.sizes if n not in program.scalars)
-    sizes = extents if exact else None
-    return Spec(sizes, tuple(map(layout_of, operands)), threads)
+    sizes = tuple(x for x in extents if x[0] not in left_open) if exact else None
+    return Spec(sizes, tuple(map(layout_of, operands)), threads, open=left_open)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One executable to compile and the problem to run it on."""
+    """One executable to compile and the problem to run it on.
+
+    left_open: sizes that it is not for in particular; then config is its analytic choice.
+    """
 
     problem: Problem
     exact: bool
     config: Config = field(default_factory=Config)
     threads: int = 2
+    left_open: tuple[str, ...] = ()
 
 
 def run_cases(
@@ -154,11 +158,17 @@ def run_cases(
     names: list[str] = []
     for c in cases:
         program = c.problem.program
-        spec = spec_of(c.problem, exact=c.exact, threads=c.threads)
+        spec = spec_of(c.problem, exact=c.exact, threads=c.threads, left_open=c.left_open)
         key = (program.text, spec, c.config)
         if key not in made:  # a size-generic executable serves many sizes
             made[key] = f"k{len(made)}"
-            unit = compiler.lower(program, spec, c.config, machine, c.problem.sizes, made[key])
+            what = machine, c.problem.sizes, made[key]
+            if c.left_open:
+                config = compiler.open_choice(program, spec, *what[:2])
+                assert config is not None, program.text
+                unit = compiler.lower_generic(program, spec, config, *what)
+            else:
+                unit = compiler.lower(program, spec, c.config, *what)
             texts.append(compiler.emit_c(unit))
         names.append(made[key])
     path = compile_source(Source("cases", "\n".join(texts)), cc)

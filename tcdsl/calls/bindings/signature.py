@@ -94,6 +94,16 @@ class Signature:
         )
 
 
+def outermost(signature: Signature) -> tuple[str, ...]:
+    """Return the sizes that no stride of a tensor in C order hangs on: as the number of images."""
+    shapes = [t.shape for t in (*signature.params, *signature.returns)]
+    shapes += [shape for _, _, shape in signature.temporaries]
+    leading = {n for shape in shapes for e in shape[:1] for n in e.symbols() if e == Size.symbol(n)}
+    bound = {n for shape in shapes for e in shape[1:] for n in e.symbols()}
+    bound |= {n for shape in shapes for e in shape[:1] for n in e.symbols() if e != Size.symbol(n)}
+    return tuple(n for n in signature.sizes if n in leading - bound - {*signature.scalars})
+
+
 def read(identity: str, definition: nodes.Def) -> Signature | None:
     """Return the signature that a definition has by a record, None if there is none."""
     source = _source(definition)

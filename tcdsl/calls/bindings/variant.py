@@ -17,7 +17,7 @@ from tcdsl.calls.bindings.aside import LIBRARY, Aside
 from tcdsl.calls.bindings.executables import Compiled, Executables
 from tcdsl.calls.bindings.index import Index
 from tcdsl.calls.bindings.rankfree import RankFree
-from tcdsl.calls.bindings.signature import Signature
+from tcdsl.calls.bindings.signature import Signature, outermost
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.operands.collapse_rows import RowView
@@ -77,7 +77,9 @@ class Variant:
     A pointwise definition has executables for all sizes, ranks and layouts (`RankFree`), but for
     tuned sizes and for calls that `view_of` gives no view of. So has one along rows, but for the
     first call of all ranks, whose sizes are constants of an executable of its own, as those of the
-    first call of any other definition are, unless the settings are `general`. The next ones bring a
+    first call of any other definition are, unless the settings are `general`. Where nothing is lost
+    by it (convolutions), such an executable leaves open how many images there are, and serves all
+    sizes that differ by that only. The next ones bring a
     size-generic executable, which serves all others from then on; a layout class of its
     own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
     stand for all, and so the same in every process; a program whose choice has no one answer for
@@ -121,6 +123,8 @@ class Variant:
         self._serving: dict[tuple[Sizes, Layouts, bool, View | RowView | None], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
+        self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
+        self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
@@ -259,9 +263,12 @@ class Variant:
             if found is not None:
                 return found
         if self._exact == key:
-            found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+            found = self._own(exact, sizes)
             changing.sizes.met(self._follow)
             return found
+        left_open = self._left_open(exact)
+        if left_open in self._opened:
+            return self.compile(left_open, self._opened[left_open], sizes)
         spec = self._for_all(layouts, is_small)
         if self.is_for_gpu:
             return self.compile(spec, self._config_at(spec, sizes), sizes)
@@ -272,6 +279,50 @@ class Variant:
             or self._followed(spec, sizes)
             or self._made.for_all(spec, sizes)
         )
+
+    def _own(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled:
+        """Return the executable of these sizes' own, which may leave some of them open."""
+        left_open = self._left_open(exact)
+        if left_open.open:
+            config = self._config_of_open(left_open, exact, sizes)
+            if config is not None:
+                self._opened[left_open] = config
+                return self.compile(left_open, config, sizes)
+        return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+
+    def _left_open(self, exact: Spec) -> Spec:
+        """Return a specialisation without the sizes that may be left open; itself if there is none.
+
+        At a size of 0 the executable would have nothing to begin with.
+        """
+        if self._outermost is None:
+            self._outermost = () if self.is_for_gpu else outermost(self.signature)
+        names = self._outermost
+        sizes = exact.sizes or ()
+        if not names or not all(n for name, n in sizes if name in names):
+            return exact
+        return replace(exact, sizes=tuple(x for x in sizes if x[0] not in names), open=names)
+
+    def _config_of_open(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Config | None:
+        """Return the analytic choice of an executable that leaves sizes open, None for none.
+
+        Where only an exact one is at hand, none was found to be as fast.
+        """
+        if self._index is not None:
+            known = self._index.choice(spec, sizes)
+            if known is not None and self._made.found(spec, known, sizes) is not None:
+                return known
+            other = self._index.choice(exact, sizes)
+            if other is not None and self._made.found(exact, other, sizes) is not None:
+                return None
+        from tcdsl.codegen.choose import compiler  # on use
+
+        assert isinstance(self.machine, Machine)
+        with stack_for(self.name):
+            config = compiler.open_choice(self.program, spec, self.machine, sizes)
+        if self._index is not None and config is not None:
+            self._index.keep_choice(spec, sizes, config)
+        return config
 
     def _follow(self) -> None:
         """Have the executable for all sizes built aside, where the first ones had their own.
@@ -319,8 +370,9 @@ class Variant:
         But never what calls have built aside: they would find it sooner or later, by the clock.
         """
         exact = Spec(tuple(sizes.items()), layouts, self.threads)
+        own = exact, self._left_open(exact)
         begun = self._asides.get(self._for_all(layouts, is_small=False))
-        if begun is None or exact in begun.served or len(begun.served) < MEANWHILE:
+        if begun is None or len(begun.served) < MEANWHILE or not begun.served.isdisjoint(own):
             self.executable(sizes, layouts, tuned, advised, view=view)
 
     def _has_own(self, key: tuple[Sizes, Layouts]) -> bool:
@@ -354,11 +406,13 @@ class Variant:
         begun = self._asides.get(spec)
         if begun is None:
             return None
-        if exact not in begun.served and len(begun.served) == MEANWHILE:
+        is_known = not begun.served.isdisjoint((exact, self._left_open(exact)))
+        if not is_known and len(begun.served) == MEANWHILE:
             begun.aside.wait()
             return None
-        begun.served.add(exact)
-        return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+        found = self._own(exact, sizes)
+        begun.served.add(found.spec)
+        return found
 
     def _beginning(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
         """Return an executable of these sizes' own, and have that for all sizes built from now on.
@@ -369,8 +423,9 @@ class Variant:
             return None
         if not self._takes_long(spec, sizes):
             return None
-        found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
-        self._asides[spec] = _Begun(Aside(self._task_for_all(spec, sizes), self.name), {exact})
+        found = self._own(exact, sizes)
+        aside = Aside(self._task_for_all(spec, sizes), self.name)
+        self._asides[spec] = _Begun(aside, {found.spec})
         return found
 
     def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -54,6 +55,57 @@ def forward(
             where y in 0:(H+{2 * p}-{d}*(KH-1)-1)/{s}+1, x in 0:(W+{2 * p}-{d}*(KW-1)-1)/{s}+1
     }}"""
     return problem(text, rand(*image, dtype=dtype), rand(*kernel, dtype=dtype))
+
+
+BATCHES = (4, 1, 3, 17)
+
+
+def held_at_all_batches(make: Callable[[int], Problem], terms: int) -> None:
+    """Hold one executable against the reference, whatever the number of images is."""
+    differential([Case(make(n), exact=True, left_open=("N",)) for n in BATCHES], terms)
+
+
+def test_it_serves_any_number_of_images() -> None:
+    held_at_all_batches(lambda n: forward((n, 3, 9, 17), (40, 3, 3, 3)), terms=27)
+
+
+@pytest.mark.wide
+def test_it_serves_any_number_of_images_of_any_kind() -> None:
+    kinds: tuple[dict[str, int], ...] = (
+        {"stride": 2, "pad": 1},
+        {"pad": 0},
+        {"stride": 3, "pad": 2, "dilation": 2},
+    )
+    for kind in kinds:
+        held_at_all_batches(partial(_forward_of, kind), terms=18)
+    for stride in (1, 2, 3):
+        back = partial(backward, kernel=(5, 20, 3, 3), stride=stride)
+        held_at_all_batches(lambda n, back=back: back((n, 5, 6, 9)), terms=45)  # type: ignore[misc]
+    for name, text in TEXTS.items():
+        held_at_all_batches(partial(_text_of, text, SHAPES[name]), terms=54)
+
+
+def _text_of(text: str, shapes: Sequence[tuple[int, ...]], n: int) -> Problem:
+    (_, *image), *others = shapes
+    return problem(text, rand(n, *image), *(rand(*shape) for shape in others))
+
+
+def _forward_of(kind: dict[str, int], n: int) -> Problem:
+    return forward((n, 2, 8, 13), (20, 2, 3, 3), **kind)  # type: ignore[arg-type]
+
+
+def test_the_choice_for_any_number_of_images_hangs_on_none() -> None:
+    """And there is none where a form would be slower by it, or images are in the weights."""
+    found = set()
+    for n in BATCHES:
+        p = forward((n, 3, 9, 17), (40, 3, 3, 3))
+        spec = spec_of(p, exact=True, left_open=("N",))
+        found.add(compiler.open_choice(p.program, spec, detect(), p.sizes))
+    assert len(found) == 1
+    assert None not in found
+    product = problem("def f(float(N,K) A, float(K,M) B) -> (O) { O(n,m) +=! A(n,k) * B(k,m) }",
+                      rand(30, 40), rand(40, 50))  # fmt: skip
+    assert not is_opened(product)
 
 
 def test_a_padded_image_is_not_copied() -> None:
@@ -308,6 +360,15 @@ def held_at_random(seed: int, count: int) -> None:
     listed += [random_gradient(rng) for _ in range(count // 5)]
     assert sum("convolution" in titles_of(p) for p in listed) > count // 2
     differential([Case(p, exact=True) for p in listed], terms=9 * 49)
+    opened = [Case(p, exact=True, left_open=("N",)) for p in listed if is_opened(p)]
+    assert len(opened) > count // 2
+    differential(opened, terms=9 * 49)
+
+
+def is_opened(p: Problem) -> bool:
+    """Whether there is an executable for any number of images."""
+    spec = spec_of(p, exact=True, left_open=("N",))
+    return compiler.open_choice(p.program, spec, detect(), p.sizes) is not None
 
 
 @pytest.mark.wide

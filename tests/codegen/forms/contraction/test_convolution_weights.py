@@ -109,6 +109,25 @@ CASES = {
 }
 
 
+def any_number(**sizes: Any) -> None:
+    """Hold one executable against the reference, whatever the number of images is."""
+    found = [weights(n, **sizes) for n in (4, 1, 3, 33)]
+    differential([Case(p, exact=True, left_open=("N",)) for p in found], terms=10000)
+
+
+def test_it_serves_any_number_of_images() -> None:
+    any_number(c=5, f=40, image=(7, 9), window=(3, 3), pad=1)
+
+
+@pytest.mark.wide
+def test_it_serves_any_number_of_images_of_any_kind() -> None:
+    any_number(c=6, f=64, image=(26, 24), window=(3, 3), pad=1)
+    any_number(c=3, f=33, image=(11, 13), window=(3, 3), stride=2, pad=1)
+    any_number(c=2, f=40, image=(19, 21), window=(7, 7), stride=2, pad=3, dtype="double")
+    any_number(c=6, f=20, image=(41,), window=(5,), pad=2)
+    any_number(c=60, f=70, image=(7, 6), window=(3, 3))
+
+
 @sampled("name", CASES, keep=2)
 def test_windows(name: str) -> None:
     check([CASES[name]])

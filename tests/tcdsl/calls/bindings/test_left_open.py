@@ -1,0 +1,116 @@
+"""An executable of a convolution's first sizes serves any number of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings.signature import outermost
+from tcdsl.codegen.choose import compiler
+from tests.codegen.compiled import noted
+
+pytestmark = pytest.mark.cc
+
+CONV = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+    O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
+}"""
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return the programs that this process compiles from here on, in a cache of its own."""
+    tc.define("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(1, np.float32))
+
+    class Busy(aside.Queue):
+        def put(self, one: aside.Aside) -> None:
+            pass
+
+    monkeypatch.setattr(aside, "_queue", Busy())
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    return noted(monkeypatch)
+
+
+def ones(kernel: Any, n: int, side: int = 5) -> None:
+    """Count the pixels that each window has."""
+    image, weights = np.ones((n, 3, side, side), np.float32), np.ones((16, 3, 3, 3), np.float32)
+    along = np.full(side, 3)
+    along[[0, -1]] = 2
+    expected = np.broadcast_to(3 * np.outer(along, along), (n, 16, side, side))
+    np.testing.assert_array_equal(kernel(image, weights), expected)
+
+
+def test_other_batches_compile_nothing(compiled: list[str]) -> None:
+    conv = tc.define(CONV)
+    for n in (4, 3, 1, 70):
+        ones(conv, n)
+    assert compiled == ["conv"]
+    (one,) = conv.variant().executables
+    assert one.spec.open == ("N",)
+    assert not one.spec.is_exact
+
+
+def test_a_later_process_finds_it_by_its_record(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones(tc.define(CONV), 4)
+    for name in ("open_choice", "default_config", "lower_generic", "lower"):
+        monkeypatch.setattr(compiler, name, None)
+    ones(tc.define(CONV), 9)
+    assert compiled == ["conv"]
+
+
+@pytest.mark.wide
+def test_other_pixels_have_their_own_for_any_number_of_images(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant, "LONG_FORMS", {"convolution"})
+    conv = tc.define(CONV)
+    for side in (5, 6, 7, 8):
+        for n in (2, 3, 1):
+            ones(conv, n, side)
+    assert compiled == ["conv"] * 4
+    assert [c.spec.open for c in conv.variant().executables] == [("N",)] * 4
+
+
+@pytest.mark.wide
+def test_no_image_is_no_beginning(compiled: list[str]) -> None:
+    conv = tc.define(CONV)
+    for n in (0, 4, 0, 3):
+        ones(conv, n)
+    first, second = conv.variant().executables
+    assert dict(first.spec.sizes or ())["N"] == 0
+    assert second.spec.open == ("N",) or second.spec.sizes is None
+
+
+@pytest.mark.wide
+def test_the_way_back_serves_any_number_of_images(compiled: list[str]) -> None:
+    conv = tc.define(CONV).with_grad(copy=False)
+    draw = np.random.default_rng(0)
+    weights = draw.standard_normal((16, 16, 3, 3), np.float32)
+    for n in (4, 3, 1, 20):
+        image = draw.standard_normal((n, 16, 9, 9), np.float32)
+        y, pull = conv(image, weights)
+        d_image, d_weights = pull(y)
+        along = float((y.astype(np.float64) ** 2).sum())  # both are linear: of degree one
+        np.testing.assert_allclose(float((d_weights * weights).sum()), along, rtol=1e-3)
+        np.testing.assert_allclose(float((d_image * image).sum()), along, rtol=1e-3)
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (CONV, ("N",)),
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", ("M",)),
+        ("def f(float(N,M) A, float(M,N) B) -> (C) { C(n) +=! A(n,m) * B(m,n) }", ()),
+        ("def f(float(N,M) A) -> (float(2*N,M) C) { C(2*n,m) = A(n,m) }", ()),
+        ("def f(float(M) A, int32 N) -> (C) { C(n) = A(n) where n in 0:N }", ("M",)),
+    ],
+)
+def test_sizes_that_strides_do_not_hang_on(text: str, found: tuple[str, ...]) -> None:
+    assert outermost(tc.define(text).variant().signature) == found
