@@ -48,6 +48,18 @@ def test_all_ranks_and_dimensions_share_one_program() -> None:
         assert len({p.text for p in moved}) == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(float(N,M) A) -> (o) { o +=! A(i, i) }",
+        "def f(float(N,N) A, float(N,M) B) -> (O) { S(i) +=! B(i, k)  O(i) = S(i) * A(i, i) }",
+        "def f(float(L,N,M) A) -> (O) { O(a) max=! A(a, k, k) }",
+    ],
+)
+def test_diagonals_do_not_collapse(text: str) -> None:
+    assert rowwise_of(program(text)) is None
+
+
 def test_results_of_no_dimension_stay_so() -> None:
     moved = at_ranks(program("def f(float(M,N) A) -> (O) { O +=! A(i, j) }"), 1, 1)
     assert moved.text == "def f(float32(K0) A) -> (O) {\n  O +=! A(k0)\n}"
