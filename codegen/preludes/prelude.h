@@ -350,9 +350,18 @@ TC_EXPAND(TC_ALL_PLACES, TC_VL_f32, TC_VL_f64)
 
 /* ---- strided access: lanes at p, p + step, ...; those from n on are neither read nor written */
 
+#define TC_REVERSED2(v) __builtin_shufflevector(v, v, 1, 0)
+#define TC_REVERSED4(v) __builtin_shufflevector(v, v, 3, 2, 1, 0)
+#define TC_REVERSED8(v) __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0)
+#define TC_REVERSED16(v)                                                                          \
+  __builtin_shufflevector(v, v, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define TC_STRIDED(S, T, N)                                                                       \
   TC_FN tc_v##S tc_loadx_v##S(const tc_##T *p, tc_i64 step, tc_i64 n) {                            \
     tc_v##S v = {0};                                                                              \
+    if (__builtin_constant_p(step) && step == -1 && n >= N) {                                     \
+      v = tc_load_v##S(p - (N - 1));                                                              \
+      return TC_REVERSED##N(v);                                                                   \
+    }                                                                                             \
     _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (i < n) v[i] = p[i * step];           \
     return v;                                                                                     \
   }                                                                                               \

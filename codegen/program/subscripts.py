@@ -102,18 +102,20 @@ Span = tuple[Size, Size]  # the first element of a dimension, and the one behind
 
 
 def box_of(subs: Sequence[Expr], outputs: Sequence[Range]) -> tuple[Span, ...] | None:
-    """Return the elements that subscripts run through, if they have no gaps: `O(n + A)`."""
+    """Return the elements that subscripts run through, if they have no gaps: `O(n + A, 0)`."""
     left = {r.name: r for r in outputs}
     out: list[Span] = []
     for e in subs:
         a = affine_of(e)
-        if a is None or len(a.terms) != 1:
+        if a is None or len(a.terms) > 1:
             return None
-        ((name, step),) = a.terms
-        r = left.pop(name, None)
-        if r is None or step != 1:
-            return None
-        out.append((r.low + a.const, r.high + a.const))
+        low, high = a.const, a.const + 1
+        for name, step in a.terms:
+            r = left.pop(name, None)
+            if r is None or r.bounds is not None or step != 1:
+                return None
+            low, high = r.low + a.const, r.high + a.const
+        out.append((low, high))
     return None if left else tuple(out)
 
 
@@ -127,9 +129,10 @@ def are_joined(boxes: Sequence[tuple[Span, ...] | None], shape: Sequence[Size]) 
     if None in boxes or len(cut) != 1:
         return False
     (d,) = cut
-    ends = dict(box[d] for box in boxes if box is not None)
+    spans = [box[d] for box in boxes if box is not None]
+    ends = {low: high for low, high in spans if low != high}
     at = Size.const(0)
-    for _ in boxes:
+    for _ in ends:
         if at not in ends:
             return False
         at = ends[at]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
-from tcdsl.ops.table import Family, publish
+from tcdsl.ops.spatial import without_rest
+from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -114,6 +116,11 @@ def rrelu(
     return input.copy_(made) if inplace else made  # type: ignore[no-any-return]
 
 
+@cache
+def _prelu_of_rows() -> Op:
+    return op_of_text(without_rest(ops.text("prelu")))
+
+
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Multiply what is not above 0 by the slope of its channel.
 
@@ -131,6 +138,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
             f"{weight.numel()} and channel size = {got}."
         )
+    if input.ndim == 2:
+        return _prelu_of_rows()(input, weight)  # type: ignore[no-any-return]
     shape = tuple(input.shape)
     made = _prelu(input.reshape(shape[0], shape[1], math.prod(shape[2:])), weight)
     return made.view(*shape)  # type: ignore[no-any-return]

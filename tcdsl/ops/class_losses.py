@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
-from tcdsl.core import Tensor
+from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import int64, uint8
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.pointwise import mul, neg, where
 from tcdsl.ops.rules import NAMES
-from tcdsl.ops.table import Family
+from tcdsl.ops.spatial import without_rest
+from tcdsl.ops.table import Family, op_of_text
 
 ops = Family(__file__)
-_nll = ops.op("nll")
-_nll_weighted = ops.op("nll_weighted")
-_nll_count = ops.op("nll_count", vjp=None)
-_nll_weight = ops.op("nll_weight", vjp=None)
-_cross_entropy = ops.op("cross_entropy", vjp="cross_entropy_vjp")
 _multi_margin = ops.op("multi_margin")
 _multilabel_margin = ops.op("multilabel_margin")
 
 
+@cache
+def _op(name: str, rank: int) -> Op:
+    """Return the op of a definition for targets of rank 2, or 1: nothing is behind the classes."""
+    vjp = {"cross_entropy": "cross_entropy_vjp", "nll_count": None, "nll_weight": None}
+    back = vjp.get(name, "derived")
+    text = "\n".join(ops.text(n) for n in (name, back) if n not in (None, "derived"))
+    if rank == 1:
+        text = without_rest(text)
+    return op_of_text(text, name, vjp=back)
+
+
 def _of_classes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    """Return scores (N, C, L), classes (N, L), and the shape that losses have."""
+    """Return scores (N, C, L), classes (N, L), both without L where all is; and losses' shape."""
     if target.dtype not in (int64, uint8):
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype.name]}"
         )
     target = target.to(int64)
     if input.ndim == 1:
-        return input.view(1, -1, 1), target.reshape(1, 1), ()
+        return input.view(1, -1), target.reshape(1), ()
     shape = tuple(input.shape)
     wanted = (shape[0], *shape[2:])
     if tuple(target.shape) != wanted:
@@ -39,6 +47,8 @@ def _of_classes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[in
                 f"({target.shape[0]})."
             )
         raise RuntimeError(f"Expected target size {list(wanted)}, got {list(target.shape)}")
+    if input.ndim == 2:
+        return input, target, wanted
     rest = math.prod(shape[2:])
     return input.reshape(shape[0], shape[1], rest), target.reshape(shape[0], rest), wanted
 
@@ -53,15 +63,15 @@ def _by_class(
     shape: tuple[int, ...],
 ) -> Tensor:
     if reduction == "none":
-        made: Tensor = elements.view(*shape) if shape else elements.view(())
+        made: Tensor = elements.view(shape) if shape != elements.shape else elements
         return made
     total: Tensor = elements.sum()
     if reduction == "sum":
         return total
     count = (
-        _nll_count(scores.detach(), classes, ignored)
+        _op("nll_count", classes.ndim)(scores.detach(), classes, ignored)
         if weight is None
-        else _nll_weight(classes, weight, ignored)
+        else _op("nll_weight", classes.ndim)(classes, weight, ignored)
     )
     return total / count  # type: ignore[no-any-return]
 
@@ -89,9 +99,9 @@ def nll_loss(
     scores, classes, shape = _of_classes(input, target)
     how = reduction_of(reduction, size_average, reduce)
     if weight is None:
-        elements = _nll(scores, classes, ignore_index)
+        elements = _op("nll", classes.ndim)(scores, classes, ignore_index)
     else:
-        elements = _nll_weighted(scores, classes, weight, ignore_index)
+        elements = _op("nll_weighted", classes.ndim)(scores, classes, weight, ignore_index)
     return _by_class(elements, scores, classes, weight, ignore_index, how, shape)
 
 
@@ -125,7 +135,7 @@ def cross_entropy(
         return _of_probabilities(input, target, weight, how, label_smoothing)
     if weight is None and not label_smoothing:
         scores, classes, shape = _of_classes(input, target)
-        elements, _ = _cross_entropy(scores, classes, ignore_index)
+        elements, _ = _op("cross_entropy", classes.ndim)(scores, classes, ignore_index)
         return _by_class(elements, scores, classes, None, ignore_index, how, shape)
     logs = log_softmax(input, 0 if input.ndim == 1 else 1)
     loss = nll_loss(logs, target, weight, None, ignore_index, None, how)
@@ -154,9 +164,9 @@ def _smoothed(
     if how == "mean":
         scores, classes, _ = _of_classes(logs, target)
         count = (
-            _nll_count(scores.detach(), classes, ignored)
+            _op("nll_count", classes.ndim)(scores.detach(), classes, ignored)
             if weight is None
-            else _nll_weight(classes, weight, ignored)
+            else _op("nll_weight", classes.ndim)(classes, weight, ignored)
         )
         uniform = uniform.sum() / count
     elif how == "sum":

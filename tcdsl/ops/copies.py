@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 from tcdsl.core import (
@@ -15,34 +15,25 @@ from tcdsl.core import (
     record,
     set_grad_enabled,
 )
+from tcdsl.core.dtypes import DType
 from tcdsl.ops.internal import copy_
 from tcdsl.ops.on_device import empty_beside
-from tcdsl.ops.rules import promote
+from tcdsl.ops.over import over
+from tcdsl.ops.rules import Operands, promote
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
-from tcdsl.ops.views import dim_of
+from tcdsl.ops.views import Shape, dim_of
 
 ops = Family(__file__)
 _MOST = 60  # operands of a recorded call: the core tells them by the bits of a word
-_flip = ops.op("flip")
-_roll = ops.op("roll")
 _tril = ops.op("each_tril")
 _triu = ops.op("each_triu")
+_diagonal_above = ops.op("diagonal_above")
+_with_above = ops.op("with_above")
+_with_below = ops.op("with_below")
 _cross = ops.op("cross")
 _pixel_shuffle = ops.op("pixel_shuffle")
-_PADS: dict[str, Op] = {
-    mode: ops.op(f"pad_{mode}") for mode in ("reflect", "replicate", "circular")
-}
-
-
-def _by_parts(op: Op, input: Tensor, dim: int, *numbers: int, **generics: int) -> Tensor:
-    """Call an op of a middle dimension; those before and behind it are joined."""
-    shape = tuple(input.shape)
-    at = dim_of(dim, len(shape))
-    joined = input.reshape(math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :]))
-    made = op(joined, *numbers, **generics)
-    return made.view(*shape[:at], made.shape[1], *shape[at + 1 :])  # type: ignore[no-any-return]
-
+_FEW = 4  # operands that one kernel joins
 
 # ---- joined
 
@@ -61,6 +52,60 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     RuntimeError
         If there is none, or shapes differ elsewhere.
     """
+    count = len(tensors)
+    if 1 < count <= _FEW and out is None:
+        rank = tensors[0].ndim
+        if rank and all(t.ndim == rank for t in tensors):
+            made: Tensor = _joining(rank, dim, count)(*tensors)
+            return made
+    return _copied_together(tensors, dim, out)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _joining(rank: int, dim: int, count: int) -> Op:
+    """Return the op that joins a few tensors of a rank in one kernel."""
+    at = dim_of(dim, rank)
+    sizes, index = [f"D{d}" for d in range(rank)], [f"i{d}" for d in range(rank)]
+
+    def placed(names: list[str], name: str) -> str:
+        return ", ".join((*names[:at], name, *names[at + 1 :]))
+
+    params = ", ".join(f"T({placed(sizes, f'N{k}')}) x{k}" for k in range(count))
+    extents = [f"N{k}" for k in range(count)]
+    statements = "".join(
+        f"  out({placed(index, ' + '.join((*extents[:k], f'n{k}')))}) "
+        f"= x{k}({placed(index, f'n{k}')})\n"
+        for k in range(count)
+    )
+    whole = placed(sizes, " + ".join(extents))
+    return op_of_text(
+        f"def cat<T>({params}) -> (T({whole}) out) {{\n{statements}}}",
+        types=_of_joined,
+        shape=partial(_check_parts, at),
+        vjp=partial(_cut, at),
+        saves=tuple(f"like:x{k}" for k in range(count)),
+    )
+
+
+def _of_joined(operands: Operands) -> DType:
+    """Return the type of a join, for which what is empty and of rank 1 does not count."""
+    return promote([t for t in operands if t.numel() or t.ndim != 1] or operands[:1])
+
+
+def _check_parts(at: int, operands: Operands) -> None:
+    first = tuple(operands[0].shape)
+    for number, t in enumerate(operands):
+        if tuple(t.shape) != first and (t.numel() or t.ndim != 1):
+            _check_joined(first, tuple(t.shape), number, at)
+
+
+def _cut(at: int, needs: int, gradient: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
+    """Return the parts of a gradient, views of it."""
+    return _parted(at, tuple(t.shape[at] for t in parts), gradient)
+
+
+def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) -> Tensor:
+    """Join tensors of any number, rank and type: each is copied by itself."""
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     parts = [t for t in tensors if t.numel() or t.ndim != 1]
@@ -119,13 +164,13 @@ def _never(gradient: Tensor) -> Tensor:
     raise AssertionError("a join brings its own")
 
 
-def _parted(at: int, lengths: tuple[int, ...], gradient: Tensor) -> Any:
+def _parted(at: int, lengths: tuple[int, ...], gradient: Tensor) -> tuple[Tensor, ...]:
     """Return the parts of a gradient, views of it."""
     found, begin = [], 0
     for n in lengths:
         found.append(gradient.narrow(at, begin, n))
         begin += n
-    return tuple(found) if len(found) > 1 else found[0]
+    return tuple(found)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -139,8 +184,36 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                 f"{list(t.shape)} at entry {i}"
             )
+    if 1 < len(tensors) <= _FEW and out is None:
+        made: Tensor = _stacking(len(first), dim, len(tensors))(*tensors)
+        return made
     at = dim_of(dim, len(first) + 1)
     return cat([t.unsqueeze(at) for t in tensors], at, out=out)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _stacking(rank: int, dim: int, count: int) -> Op:
+    """Return the op that stacks a few tensors of a rank in one kernel."""
+    at = dim_of(dim, rank + 1)
+    sizes, index = [f"D{d}" for d in range(rank)], [f"i{d}" for d in range(rank)]
+
+    def placed(names: list[str], between: int) -> str:
+        return ", ".join((*names[:at], str(between), *names[at:]))
+
+    of_one = f"({', '.join(sizes)})" if rank else ""
+    read = f"({', '.join(index)})" if rank else ""
+    params = ", ".join(f"T{of_one} x{k}" for k in range(count))
+    statements = "".join(f"  out({placed(index, k)}) = x{k}{read}\n" for k in range(count))
+    return op_of_text(
+        f"def stack<T>({params}) -> (T({placed(sizes, count)}) out) {{\n{statements}}}",
+        types=promote,
+        vjp=partial(_apart, at, count),
+    )
+
+
+def _apart(at: int, count: int, needs: int, gradient: Tensor) -> tuple[Tensor, ...]:
+    """Return the gradients of what was stacked, views of that of the stack."""
+    return tuple(gradient.select(at, k) for k in range(count))
 
 
 # ---- padded
@@ -170,47 +243,54 @@ def pad(
             f"padding length {len(widths)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return _padded(input, widths, 0.0 if value is None else value)
-    if mode not in _PADS:
+        return _padded(input, widths, 0.0 if value is None else value, mode)
+    if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    for i in range(0, len(widths), 2):
-        before, behind = widths[i : i + 2]
-        at = input.ndim - 1 - i // 2
-        if mode == "reflect" and max(before, behind) >= input.shape[at]:
+    if not any(widths):
+        return input
+    return _padded(input, widths, None, mode)
+
+
+def _padded(input: Tensor, widths: list[int], value: float | None, mode: str) -> Tensor:
+    if len(widths) == 0:
+        return input.clone()  # type: ignore[no-any-return]
+    op, rows, shape = _padding(tuple(input.shape), tuple(widths), mode)
+    made: Tensor = op(input.reshape(rows)) if value is None else op(input.reshape(rows), value)
+    return made.view(shape)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=4096)
+def _padding(
+    shape: Shape, widths: tuple[int, ...], mode: str
+) -> tuple[Op, tuple[int, ...], tuple[int, ...]]:
+    """Return the op that pads tensors of a shape, the shape it takes, and that of the result."""
+    rank = len(widths) // 2
+    before, image = shape[: len(shape) - rank], shape[len(shape) - rank :]
+    ends = [widths[2 * (rank - 1 - d) :][:2] for d in range(rank)]
+    for d, (n, (low, high)) in enumerate(zip(image, ends, strict=True)):
+        if mode == "reflect" and max(low, high) >= n:
             raise RuntimeError(
                 "Argument #4: Padding size should be less than the corresponding input dimension, "
-                f"but got: padding ({before}, {behind}) at dimension {at} of input "
-                f"{list(input.shape)}"
+                f"but got: padding ({low}, {high}) at dimension {len(before) + d} of input "
+                f"{list(shape)}"
             )
-        if before or behind:
-            input = _by_parts(_PADS[mode], input, at, BEFORE=before, AFTER=behind)
-    return input
-
-
-@cache
-def _pad_constant(rank: int) -> Op:
-    return op_of_text(spatial(ops.text("pad_constant"), rank))
-
-
-def _padded(input: Tensor, widths: list[int], value: float) -> Tensor:
-    rank = len(widths) // 2
-    if not rank:
-        return input.clone()  # type: ignore[no-any-return]
-    shape = tuple(input.shape)
-    before, image = shape[: len(shape) - rank], shape[len(shape) - rank :]
-    generics: dict[str, int] = {}
-    for d in range(rank):
-        low, high = widths[2 * (rank - 1 - d) :][:2]
-        generics |= {f"B{d + 1}": low, f"A{d + 1}": high}
-        if image[d] + low + high < 0:
+        if n + low + high < 0:
             raise RuntimeError(
-                f"The input size {image[d]}, plus negative padding {low} and {high}, resulted in a "
+                f"The input size {n}, plus negative padding {low} and {high}, resulted in a "
                 "negative output size, which is invalid. Check dimension "
                 f"{len(before) + d} of your input."
             )
-    rows = input.reshape(math.prod(before), *image)
-    made: Tensor = _pad_constant(rank)(rows, value, **generics)
-    return made.view(*before, *made.shape[1:])  # type: ignore[no-any-return]
+    whole = (*before, *(n + low + high for n, (low, high) in zip(image, ends, strict=True)))
+    rows = (math.prod(before), *image)
+    named = {"BEFORE": ends[-1][0], "AFTER": ends[-1][1]} if mode != "constant" else {}
+    if named:
+        ends.pop()
+        if rank == 1:  # an image of as many rows
+            ends, rows = [(0, 0)], (1, *rows)
+    for d, (low, high) in enumerate(ends):
+        named |= {f"B{d + 1}": low, f"A{d + 1}": high}
+    op = op_of_text(spatial(ops.text(f"pad_{mode}"), len(ends)))
+    return op.with_generics(**named), rows, whole
 
 
 # ---- turned round
@@ -226,15 +306,23 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
     if not listed or not input.ndim:
         return input.clone()  # type: ignore[no-any-return]
     for d in listed:
-        input = _by_parts(_flip, input, d)
+        input = _along("flip", input.ndim, d)(input)
     return input
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _along(name: str, rank: int, dim: int) -> Op:
+    """Return the op of a definition along one dimension."""
+    if not rank:
+        raise IndexError(f"{name}(): a tensor of rank 0 has no dimension to turn")
+    return op_of_text(over(ops.text(name), rank, (dim_of(dim, rank),)))
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Move elements along dimensions; what leaves at the end comes in at the begin."""
     if dims is None or dims == ():
         flat = input.reshape(-1)
-        return _by_parts(_roll, flat, 0, int(shifts)).view(*input.shape)  # type: ignore[no-any-return]
+        return _rolled(flat, int(shifts), 0).view(input.shape)  # type: ignore[no-any-return]
     each_shift = [shifts] if isinstance(shifts, int) else list(shifts)
     each_dim = [dims] if isinstance(dims, int) else list(dims)
     if len(each_shift) != len(each_dim):
@@ -242,8 +330,14 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
             f"shifts and dimensions must align. shifts: {len(each_shift)}, dims:{len(each_dim)}"
         )
     for shift, dim in zip(each_shift, each_dim, strict=True):
-        input = _by_parts(_roll, input, dim, int(shift))
+        input = _rolled(input, int(shift), dim)
     return input
+
+
+def _rolled(input: Tensor, shift: int, dim: int) -> Tensor:
+    op = _along("roll", input.ndim, dim)
+    made: Tensor = op(input, shift % max(input.shape[dim], 1))
+    return made
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -256,6 +350,24 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the upper triangles of matrices, zeros below a diagonal."""
     made: Tensor = _triu(input, diagonal)
     return made
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a diagonal of a matrix, or a matrix with a vector on a diagonal and 0 elsewhere."""
+    made: Tensor
+    if input.ndim == 1:
+        made = _with_above(input, diagonal) if diagonal >= 0 else _with_below(input, -diagonal)
+        return made
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    above, offset = (input, diagonal) if diagonal >= 0 else (input.t(), -diagonal)
+    made = _diagonal_above(above, min(offset, above.shape[1]))
+    return made
+
+
+def diagflat(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a matrix with all elements on a diagonal and 0 elsewhere."""
+    return diag(input.reshape(-1), diagonal)
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
@@ -307,7 +419,7 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
 _FREE: tuple[Callable[..., Tensor], ...] = (cat, stack, pixel_shuffle)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
-_BOTH: tuple[Callable[..., Tensor], ...] = (flip, roll, tril, triu, cross)
+_BOTH: tuple[Callable[..., Tensor], ...] = (flip, roll, tril, triu, diag, diagflat, cross)
 for _function in _BOTH:
     publish(_function, (_function.__name__,))
 publish(repeat, ("repeat",), on=("Tensor",))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
-from tcdsl.core import Tensor
+from tcdsl.core import Op, Tensor
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.reductions import norm
-from tcdsl.ops.table import Family, in_place, publish
+from tcdsl.ops.spatial import without_rest
+from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 
-_batch_norm = ops.op("batch_norm", vjp="batch_norm_vjp")
-_known = ops.op("batch_norm_known")
 _running = ops.op("running", vjp=None)
 _layer_norm = ops.op("layer_norm", vjp="layer_norm_vjp")
 _group_norm = ops.op("group_norm", vjp="group_norm_vjp")
@@ -30,6 +30,14 @@ def _or_all(tensor: Tensor | None, n: Sequence[int], like: Tensor, value: float)
         return tensor.view(*n) if tuple(tensor.shape) != tuple(n) else tensor
     made: Tensor = filled(empty_beside(like, tuple(n), like.dtype), value)
     return made
+
+
+@cache
+def _of_batches(name: str, rank: int) -> Op:
+    """Return the op of a definition for (N, C, L), or without what is behind the channels."""
+    vjp = "batch_norm_vjp" if name == "batch_norm" else "derived"
+    text = "\n".join(map(ops.text, (name, vjp) if vjp != "derived" else (name,)))
+    return op_of_text(without_rest(text) if rank == 2 else text, name, vjp=vjp)
 
 
 def batch_norm(
@@ -72,16 +80,18 @@ def batch_norm(
     for name, given in named.items():
         if given is not None and given.numel() != c:
             raise RuntimeError(f"{name} should contain {c} elements not {given.numel()}")
-    x = input.reshape(shape[0], c, rest)
+    x = input if input.ndim == 2 else input.reshape(shape[0], c, rest)
     g, b = _or_all(weight, (c,), input, 1.0), _or_all(bias, (c,), input, 0.0)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(
                 "Expected running_mean and running_var to be defined when training=False"
             )
-        known: Tensor = _known(x, running_mean, running_var, g, b, eps)
+        known: Tensor = _of_batches("batch_norm_known", x.ndim)(
+            x, running_mean, running_var, g, b, eps
+        )
         return known.view(*shape)  # type: ignore[no-any-return]
-    out, m, r = _batch_norm(x, g, b, eps)
+    out, m, r = _of_batches("batch_norm", x.ndim)(x, g, b, eps)
     if running_mean is not None and running_var is not None:
         n = shape[0] * rest
         new = _running(running_mean, running_var, m.detach(), r.detach(), momentum, eps, n)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import DType, uint8
 from tcdsl.ops.over import over
-from tcdsl.ops.rules import NAMES, TypeRule, floating, same, widen
+from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, same, widen
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -32,7 +32,7 @@ class Extreme(NamedTuple):
 
 # What a definition computes in, and its gradient where that is not the derived one.
 _TYPES: dict[str, TypeRule] = {
-    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod"), widen),
+    **dict.fromkeys(("sum", "nansum", "prod", "cumsum", "cumprod"), widen),
     **dict.fromkeys(("norm0", "norm1", "norm2", "norm_p", "norm_inf", "norm_minus_inf"), floating),
 }
 _VJP = {
@@ -75,8 +75,16 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
     return (tuple(found) if rank else ()) or tuple(range(rank))
 
 
+@lru_cache(maxsize=4096, typed=True)
+def _op_of(name: str, rank: int, dim: int | None, keepdim: bool) -> Op:
+    """Return the op of a call that names one dimension or all."""
+    return op_over(name, rank, dims_of(dim, rank), bool(keepdim))
+
+
 def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) -> Any:
     rank = input.ndim
+    if dim is None or isinstance(dim, int):
+        return _op_of(name, rank, dim, keepdim)(input, *numbers)
     return op_over(name, rank, dims_of(dim, rank), bool(keepdim))(input, *numbers)
 
 
@@ -132,6 +140,14 @@ sum = ops.row("sum", text="sum_all", types=widen, slow=_sum)
 prod = ops.row("prod", text="prod_all", types=widen, slow=_prod)
 
 
+def _of_matrix(operands: Operands) -> None:
+    if operands[0].ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+
+
+trace = ops.row("trace", types=widen, shape=_of_matrix)
+
+
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -144,15 +160,17 @@ def mean(
 
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Sum elements that are not NaN."""
-    from tcdsl.ops.pointwise import where  # names of its ops hide builtins
-
-    return _sum(where(input != input, 0.0, input), dim, keepdim)
+    name = "nansum" if input.dtype.is_floating_point else "sum"
+    found: Tensor = _reduced(name, input, dim, keepdim)
+    return found
 
 
 # ---- extremes
 
 
 def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
+    if dim is None and input.numel():
+        return _reduced(f"a{which}", input, None, keepdim)
     if isinstance(dim, Tensor):
         from tcdsl.ops import pointwise  # names of its ops hide builtins
 

@@ -12,6 +12,9 @@ import re
 from functools import cache
 
 _NAMED = re.compile(r"\b([A-Za-z]+)1\b")
+_BEFORE_LIST = re.compile(r"(\w|\]|-> *)$")
+_BUILTIN = re.compile(r"\b(abs|clamp|max|min)$")
+_ACCESS = re.compile(r"\b(?!(?:abs|clamp|max|min)\b)\w+\(")
 _GENERICS = re.compile(r"(?<=\w)<[^<>]*>(?=\()")
 
 
@@ -34,7 +37,9 @@ def _items(text: str, at: int, rank: int) -> tuple[str, int]:
             done += _repeated(item, own, rank) + letter
             item = own = ""
         elif letter in "([":
-            is_list = re.search(r"(\w|\]|-> *)$", item) is not None
+            is_list = _BEFORE_LIST.search(item) is not None
+            if is_list and _BUILTIN.search(item):  # of numbers it is arithmetic
+                is_list = _ACCESS.search(_until_closed(text, at)[0]) is not None
             inner, at = _items(text, at, rank) if is_list else _until_closed(text, at)
             item += letter + inner + text[at]
             own += "" if is_list else inner
@@ -59,3 +64,11 @@ def _repeated(item: str, own: str, rank: int) -> str:
     what = item.lstrip()
     each = (_NAMED.sub(rf"\g<1>{d}", what) for d in range(1, rank + 1))
     return item[: len(item) - len(what)] + ", ".join(each)
+
+
+def without_rest(text: str) -> str:
+    """Return a text over ``(N, C, L)`` for tensors that have nothing behind their channels.
+
+    With L of 1 element the innermost loop would be over it: nothing would be done side by side.
+    """
+    return re.sub(r", [lL]\b|\s\* L\b", "", text)

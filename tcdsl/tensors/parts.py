@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcdsl import core
 from tcdsl.core import Tensor
 from tcdsl.ops.table import in_place, publish
 from tcdsl.ops.views import dim_of, sized_part, split_part, unbound
@@ -84,42 +83,6 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return view
 
 
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a diagonal of a matrix, or a matrix with a vector on a diagonal and 0 elsewhere."""
-    if input.ndim == 2:
-        return _diagonal(input, diagonal).clone()
-    if input.ndim != 1:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    size = input.shape[0] + abs(diagonal)
-    row, column = max(-diagonal, 0), max(diagonal, 0)
-    places = core.from_numpy(_range(input.shape[0]) * (size + 1) + (row * size + column))
-    flat: Tensor = core.empty((size * size,), input.dtype).zero_()
-    made: Tensor = flat.index_add(0, places, input).reshape(size, size)
-    return made
-
-
-def _range(count: int) -> Any:
-    import numpy as np  # late: of use here only
-
-    return np.arange(count, dtype=np.int64)
-
-
-_diagonal = diagonal
-
-
-def diagflat(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a matrix with all elements on a diagonal and 0 elsewhere."""
-    return diag(input.reshape(-1), diagonal)
-
-
-def trace(input: Tensor) -> Tensor:
-    """Return the sum of a matrix's diagonal."""
-    if input.ndim != 2:
-        raise RuntimeError("trace: expected a matrix")
-    total: Tensor = diagonal(input).sum()
-    return total
-
-
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of all windows of a dimension; their elements are a new last dimension."""
     dim = dim_of(dimension, self.ndim)
@@ -185,7 +148,7 @@ for _name in ("t", "transpose", "squeeze", "unsqueeze"):
     _in_place(_name)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge", "tril", "triu"):
     _written(_name)
-for _function in (split, chunk, unbind, diagonal, diag, diagflat, trace):
+for _function in (split, chunk, unbind, diagonal):
     publish(_function, (_function.__name__,))
 for _method in (unfold, view_as, reshape_as, resize_as_):
     publish(_method, (_method.__name__,), on=("Tensor",))

@@ -407,6 +407,10 @@ def copies() -> Iterator[Sample]:
         yield Sample("pad", (CUBE, (2, 1)), {"mode": mode})
         yield Sample("pad", (_normal(1, 2, 3, 4), (2, 1, 1, 2)), {"mode": mode}, order=1)
     yield Sample("flip", (CUBE, (0, 2)))
+    yield Sample("trace", (A,))
+    for offset in (0, 1, -2):
+        yield Sample("diag", (A, offset))
+        yield Sample("diag", (A[0], offset))
     yield Sample("roll", (CUBE, 2, 1))
     yield Sample("roll", (CUBE, (1, -5), (0, 2)))
     yield Sample("roll", (A, 7))

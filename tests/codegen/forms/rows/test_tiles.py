@@ -114,3 +114,65 @@ def test_only_tiles_in_a_row_that_read_nothing_of_it_are_taken() -> None:
     assert "O.1" in {s.base for s in problem(between, n, n).program.statements}
     reading = HALVES.replace("+=! A(i) - B(i)", "= O(2 * i + 1)")
     assert problem(reading, n, n).program.statements[0].base is None
+
+
+ENDS = """def f(float(N,K) A, float(M,K) B) -> (float(N + M,K) O) {
+  O(N + j, k) = B(j, k)
+  O(i, k) = A(i, k) + 1
+}"""
+MIDDLE = """def f(float(N,K) A, float(K,M) B) -> (float(N,2 + M) O) {
+  O(i, 0) +=! A(i, k)
+  O(i, 1 + j) +=! A(i, k) * B(k, j)
+  O(i, M + 1) max=! A(i, k)
+}"""
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_parts_that_follow_each_other_are_all_there_is() -> None:
+    for n, m, k in ((3, 4, 5), (0, 4, 1), (33, 0, 2), (0, 0, 3), (2, 2, 0)):
+        p = problem(ENDS, floats(n, k), floats(m, k))
+        assert len(p.program.statements) == 2
+        held(p)
+        p = problem(MIDDLE, floats(n, k), floats(k, m))
+        assert len(p.program.statements) == 3
+        held(p)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize(
+    ("box", "first", "ranges"),
+    [
+        ("N + M + 1,K", "N + 1 + j, k", ""),  # a gap, and an end
+        ("N + M + 1,K", "N + j, k", ""),
+        ("N + M,K", "N + j, k", "where k in 0:K / 2, j in 0:M"),  # cut in two dimensions
+        ("N + M,K + 1", "N + j, k", ""),
+        ("N + M,K", "N + M - 1 - j, k", ""),  # backwards
+    ],
+)
+def test_what_parts_leave_out_is_filled(box: str, first: str, ranges: str) -> None:
+    text = ENDS.replace("N + M,K) O", f"{box}) O").replace(
+        "O(N + j, k) = B(j, k)", f"O({first}) = B(j, k) {ranges}"
+    )
+    for n, m, k in ((3, 4, 5), (0, 4, 1), (2, 2, 0)):
+        held(problem(text, floats(n, k), floats(m, k)))
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_parts_of_a_turn() -> None:
+    text = """def f(float(N) A) -> (float(N) O) {
+      for t in 0:N { O(i) = A(i) where i in 0:t
+        O(t + i) = 2 * A(i) where i in 0:N - t }
+    }"""
+    held(problem(text, floats(5)))
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float64", "int64"])
+def test_rows_are_read_backwards(dtype: str) -> None:
+    text = f"def f({dtype}(M,N) A) -> (O) {{ O(i, j) = A(i, N - 1 - j) + A(i, j) }}"
+    for n in (0, 1, 15, 16, 17, 64, 97, 131):
+        held(problem(text, RNG.integers(-90, 90, (2, n)).astype(dtype)))
