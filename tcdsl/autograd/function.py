@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial, wraps
 from typing import Any, NoReturn
 
 from tcdsl.autograd.modes import no_grad
 from tcdsl.autograd.passes import keeps
-from tcdsl.core import GRAD, Recipe, Tensor, is_grad_enabled, record, set_fn
-from tcdsl.ops.views import alias
+from tcdsl.core import GRAD, Recipe, Size, Tensor, check_write, is_grad_enabled, record, set_fn
+from tcdsl.ops.views import alias, sum_to
 
 
 class Context:
@@ -97,9 +97,15 @@ class Function:
         raise NotImplementedError("You must implement the forward function for custom Function.")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what `backward` needs; where a class has this, its `forward` takes no ctx."""
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Compute the gradients of the arguments."""
-        raise NotImplementedError("You must implement the backward function for custom Function.")
+        raise NotImplementedError(
+            "You must implement the backward function for custom autograd.Function."
+        )
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -108,7 +114,11 @@ class Function:
         recorded = is_grad_enabled() and any(needs)
         ctx = Context(needs)
         with no_grad():
-            result = cls.forward(ctx, *args)
+            if cls.setup_context is Function.setup_context:
+                result = cls.forward(ctx, *args)
+            else:
+                result = cls.forward(*args)
+                cls.setup_context(ctx, args, result)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         if recorded:
             _record(cls, ctx, args, outputs)
@@ -126,6 +136,8 @@ class Function:
 
 def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: list[Any]) -> None:
     """Record a call; outputs that are arguments, not written, become views of them."""
+    for t in ctx._dirty:
+        check_write(t, 1)
     tensors = [o for o in outputs if isinstance(o, Tensor)]
     dirty = {id(t) for t in ctx._dirty}
     given = {id(a) for a in args}
@@ -135,7 +147,8 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: l
                 outputs[i] = alias(output)
     tensors = [o for o in outputs if isinstance(o, Tensor)]
     bits = sum(1 << i for i, yes in enumerate(ctx.needs_input_grad) if yes)
-    vjp = partial(_pulled, cls, ctx, len(args))
+    shapes = tuple(a.shape if isinstance(a, Tensor) else None for a in args)
+    vjp = partial(_pulled, cls, ctx, shapes)
     name = f"{cls.__name__}Backward"
     record(name, _recipe(len(args), len(tensors)), vjp, args, tuple(tensors), bits)
     for t in ctx._constant:
@@ -152,8 +165,9 @@ def _no_vjp(*gradients: Tensor) -> Tensor:
 
 
 def _pulled(
-    cls: type[Function], ctx: Context, count: int, *gradients: Tensor
+    cls: type[Function], ctx: Context, shapes: tuple[Any, ...], *gradients: Tensor
 ) -> tuple[Tensor | None, ...]:
+    count = len(shapes)
     found = cls.backward(ctx, *gradients)
     if ctx._saved and not keeps():
         ctx._freed, ctx._saved = True, ()
@@ -165,4 +179,57 @@ def _pulled(
             f"function {cls.__name__}Backward returned an incorrect number of gradients (expected "
             f"{count}, got {len(listed)})"
         )
-    return tuple(listed)
+    return tuple(
+        g if not isinstance(g, Tensor) or shape in (None, g.shape) else _fitting(cls, i, g, shape)
+        for i, (g, shape) in enumerate(zip(listed, shapes, strict=True))
+    )
+
+
+def _fitting(cls: type[Function], at: int, gradient: Tensor, shape: Size) -> Tensor:
+    """Return a gradient of an argument that was broadcast, summed to its shape."""
+    if broadcasts_to(shape, gradient.shape):
+        return sum_to(gradient, shape)
+    raise RuntimeError(
+        f"Function {cls.__name__}Backward returned an invalid gradient at index {at} - got "
+        f"{list(gradient.shape)} but expected shape compatible with {list(shape)}"
+    )
+
+
+def broadcasts_to(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Whether a tensor of one shape may be expanded to another."""
+    behind = to[len(to) - len(shape) :]
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape, behind, strict=True))
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a `backward` have no gradient of its own: where one is asked for, it raises.
+
+    Its results are then no function of what it was given, whatever it calls.
+    """
+
+    @wraps(backward)
+    def once(ctx: Any, *gradients: Any) -> Any:
+        with no_grad():
+            found = backward(ctx, *gradients)
+        asked = [g for g in gradients if isinstance(g, Tensor) and g.requires_grad]
+        if not asked or not is_grad_enabled():
+            return found
+        listed = found if isinstance(found, tuple | list) else (found,)
+        made = tuple(_NoSecond.apply(g, *gradients) if isinstance(g, Tensor) else g for g in listed)
+        return made if isinstance(found, tuple | list) else made[0]
+
+    return once
+
+
+class _NoSecond(Function):
+    """A gradient that has none."""
+
+    @staticmethod
+    def forward(ctx: Any, found: Tensor, *gradients: Any) -> Any:
+        return found.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )

@@ -74,7 +74,8 @@ def _hooked(hooks: dict[int, tuple[int, Hook]], gradient: Tensor, output: int) -
         if not isinstance(changed, Tensor):
             raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
         if tuple(changed.shape) != tuple(gradient.shape):
-            raise RuntimeError("hook has changed the size of value")
+            name = getattr(hook, "__name__", type(hook).__name__)
+            raise RuntimeError(f"hook '{name}' has changed the size of value")
         gradient = changed
     return gradient
 

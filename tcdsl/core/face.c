@@ -104,14 +104,23 @@ static int set_grad(Tensor *t, PyObject *value, void *unused) {
   PyObject *old = t->grad;
   if (value && value != Py_None) {
     if (!is_tensor(value)) {
-      PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of another type");
+      PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %R",
+                   Py_TYPE(value));
       return -1;
     }
     const Tensor *g = (Tensor *)value;
     int same = value != (PyObject *)t && g->head.form == t->head.form;
     for (int d = 0; same && d < rank_of(&t->head); d++) same = g->head.dims[d] == t->head.dims[d];
     if (!same) {
-      PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different size or type");
+      PyObject *got = get_shape((Tensor *)value, NULL), *wanted = get_shape(t, NULL);
+      if (got && wanted)
+        PyErr_Format(PyExc_RuntimeError,
+                     "attempting to assign a gradient of size '%R' and type '%R' to a tensor of size '%R' and type '%R'. "
+                     "Please ensure that the gradient and the tensor are alike",
+                     got, PyList_GetItem(py.dtypes, number_of_type(&((Tensor *)value)->head)), wanted,
+                     PyList_GetItem(py.dtypes, number_of_type(&t->head)));
+      Py_DecRef(got);
+      Py_DecRef(wanted);
       return -1;
     }
     t->grad = Py_NewRef(value);

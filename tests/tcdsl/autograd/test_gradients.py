@@ -160,3 +160,82 @@ def test_the_hook_of_a_leaf_sees_the_whole_gradient_once() -> None:
     handle.remove()
     (x * 2 + x).sum().backward()
     assert x.grad.tolist() == [73, 73]
+
+
+def test_a_function_may_keep_what_it_needs_apart() -> None:
+    class Times(autograd.Function):
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, d_z: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return d_z * y, d_z * x
+
+    x, y = (tc.tensor([2.0, 3.0], dtype=tc.float64, requires_grad=True) for _ in range(2))
+    assert autograd.gradcheck(Times.apply, (x, y))
+    assert autograd.gradgradcheck(Times.apply, (x, y))
+    (d_y,) = autograd.grad(Times.apply(x, y[:1]).sum(), y)  # which was broadcast
+    assert d_y is not None
+    assert d_y.tolist() == [5, 0]
+
+
+def test_functions_refuse_what_would_be_wrong() -> None:
+    class Twice(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx: Any, d_y: Any) -> Any:
+            return d_y[:1]
+
+    x = tc.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        Twice.apply(x)
+    y = Twice.apply(x * 1).sum()
+    with pytest.raises(RuntimeError, match=r"TwiceBackward returned an invalid gradient at"):
+        y.backward()
+
+
+def test_a_gradient_that_is_marked_has_none() -> None:
+    class Cube(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        @autograd.function.once_differentiable
+        def backward(ctx: Any, d_y: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * d_y
+
+    x = tc.tensor([2.0], requires_grad=True)
+    (slope,) = autograd.grad(Cube.apply(x), x, create_graph=True)
+    assert slope is not None
+    assert slope.tolist() == [12]
+    assert not slope.requires_grad
+    (slope,) = autograd.grad(Cube.apply(x) ** 2, x, create_graph=True)
+    assert slope is not None
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+        slope.sum().backward()
+
+
+def test_a_gradient_that_is_set_is_like_its_tensor() -> None:
+    x = tc.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"gradient of size 'torch.Size\(\[4\]\)' and type"):
+        x.grad = tc.ones(4)
+    with pytest.raises(RuntimeError, match=r"type 'torch.float64' to a tensor .* 'torch.float32'"):
+        x.grad = tc.ones(3).double()
+    with pytest.raises(TypeError, match=r"Tensor or None but got grad of type <class 'int'>"):
+        x.grad = 1
+    x.register_hook(lambda gradient: gradient.sum())
+    with pytest.raises(RuntimeError, match="hook '<lambda>' has changed the size"):
+        x.sum().backward()
