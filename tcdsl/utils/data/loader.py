@@ -6,7 +6,13 @@ import collections
 import concurrent.futures
 import itertools
 import multiprocessing
+import os
+import pickle
 import random
+import signal
+import threading
+import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -134,6 +140,7 @@ def _by_workers(loader: DataLoader) -> Iterator[Any]:
         )
         for n in range(loader.num_workers)
     ]
+    _busy.append(workers)
     try:
         turns = itertools.cycle(range(loader.num_workers))
         asked = (
@@ -147,44 +154,89 @@ def _by_workers(loader: DataLoader) -> Iterator[Any]:
             ahead.extend(itertools.islice(asked, 1))
             yield batch
     finally:
-        for worker in workers:
-            _end(worker)
+        _end(workers)
 
 
 def _wait(number: int, future: concurrent.futures.Future[Any], timeout: float) -> Any:
     try:
-        return future.result(timeout or None)
-    except concurrent.futures.TimeoutError as error:
-        if future.done():
-            raise _caught(error, number) from error
+        batch = future.result(timeout or None)
+    except concurrent.futures.TimeoutError:
         raise RuntimeError(
             f"DataLoader timed out after {timeout} seconds: worker {number} has not made its batch"
         ) from None
     except BrokenProcessPool as error:
+        why = "it was killed, for want of memory perhaps, or worker_init_fn raised"
+        if error.__cause__ is not None:
+            why = f"its batch cannot be read here: {str(error.__cause__).splitlines()[-1]}"
         raise RuntimeError(
-            f"DataLoader worker {number} exited unexpectedly: it was killed, for want of memory "
-            "perhaps, or worker_init_fn raised; num_workers=0 shows errors where they happen"
+            f"DataLoader worker {number} exited unexpectedly: {why}; "
+            "num_workers=0 shows errors where they happen"
         ) from error
-    except Exception as error:
-        raise _caught(error, number) from error
+    except Exception as error:  # a batch that cannot be sent
+        raise _caught(type(error), str(error.__cause__ or error).strip('\n" '), number) from error
+    if isinstance(batch, _Raised):
+        raise _caught(batch.kind, batch.text, number)
+    return batch
 
 
-def _caught(error: Exception, number: int) -> Exception:
+class _Raised:
+    """What a set raised in a worker, as it is sent: of an exception its class and its traceback.
+
+    Not itself: one that does not come out of its pickle would break the pool, and SystemExit would
+    end the process that it is raised in.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.text = traceback.format_exc().strip()
+        self.kind: type[BaseException] = type(error)
+        try:
+            pickle.dumps(self.kind)
+        except Exception:  # of a function's own class, say
+            self.kind = RuntimeError
+
+
+def _caught(kind: type[BaseException], where: str, number: int) -> Exception:
     """Return what a worker raised in its own type, with its traceback as PyTorch shows it."""
-    where = str(error.__cause__ or error).strip().strip('"').strip()
-    text = f"Caught {type(error).__name__} in DataLoader worker process {number}.\nOriginal {where}"
-    try:
-        return type(error)(text)
-    except Exception:  # a type that takes other arguments
-        return RuntimeError(text)
+    text = f"Caught {kind.__name__} in DataLoader worker process {number}.\nOriginal {where}"
+    if issubclass(kind, Exception) and not issubclass(kind, StopIteration):
+        try:
+            return kind(text)
+        except Exception:  # a type that takes other arguments
+            pass
+    return RuntimeError(text)
 
 
-def _end(worker: concurrent.futures.ProcessPoolExecutor) -> None:
-    """End a worker without waiting for a batch that nobody will read."""
-    processes = list((worker._processes or {}).values())
-    worker.shutdown(wait=False, cancel_futures=True)
+Workers = list[concurrent.futures.ProcessPoolExecutor]
+_busy: list[Workers] = []
+_GRACE_S = 1.0  # from asking a worker to end to ending it
+
+
+def _end(workers: Workers) -> None:
+    """End workers without waiting for batches that nobody will read."""
+    if workers not in _busy:  # ended, or of the process that forked this one
+        return
+    _busy.remove(workers)
+    processes = [p for worker in workers for p in (worker._processes or {}).values()]
+    for worker in workers:
+        worker.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.terminate()
+    until = time.monotonic() + _GRACE_S
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+
+
+def _end_all() -> None:
+    """End the workers of iterators that are still there when the program ends."""
+    while _busy:
+        _end(_busy[-1])
+
+
+# Earlier than atexit: Python waits before that for the pools, and they for their workers.
+getattr(threading, "_register_atexit")(_end_all)  # noqa: B009
+os.register_at_fork(after_in_child=_busy.clear)
 
 
 _set: Any = None
@@ -196,6 +248,8 @@ def _begin(number: int, base: int, dataset: Dataset, collate: Collate, init: Any
     global _set, _collate
     from tcdsl.codegen.runtime import set_num_threads  # late: a loader without workers has no need
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's, who then ends this
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     set_num_threads(1)
     _set, _collate = dataset, collate
     seed = base + number
@@ -206,5 +260,16 @@ def _begin(number: int, base: int, dataset: Dataset, collate: Collate, init: Any
         init(number)
 
 
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, whose pipes it would wait at for ever."""
+    made_by = multiprocessing.parent_process()
+    while os.getppid() == parent and (made_by is None or made_by.is_alive()):
+        time.sleep(0.5)
+    os._exit(1)
+
+
 def _make(batch: Sequence[int]) -> Any:
-    return _collate([_set[i] for i in batch])
+    try:
+        return _collate([_set[i] for i in batch])
+    except BaseException as error:
+        return _Raised(error)
