@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import DType
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
 from tcdsl.ops.pools import put_back, shares
 from tcdsl.ops.spatial import spatial
@@ -45,14 +46,50 @@ def _shares(image: tuple[int, ...], size: tuple[int, ...], dtype: DType) -> Tens
     return shares(extents, dtype)
 
 
-def _sizes(input: Tensor, output_size: Size, rank: int) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class _Pool:
+    """What is known of a pool of images of a shape: sizes, and windows of a plain pool like it."""
+
+    size: tuple[int, ...]
+    image: tuple[int, ...]
+    windows: tuple[int, ...] | None
+    rows: tuple[int, ...]
+    outs: tuple[int, ...]
+
+
+def _pool(rank: int, input: Tensor, output_size: Size) -> _Pool:
+    try:
+        return _known_pool(rank, input.shape, output_size)
+    except TypeError:  # a list is no key
+        return _known_pool.__wrapped__(rank, input.shape, output_size)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _known_pool(rank: int, shape: tuple[int, ...], output_size: Size) -> _Pool:
+    size = _sizes(shape, output_size, rank)
+    image, before = tuple(shape[-rank:]), tuple(shape[:-rank])
+    rows = (math.prod(before), *image)
+    return _Pool(size, image, _regular(image, size), rows, (*before, *size))
+
+
+@lru_cache(maxsize=4096)
+def _max_of(rank: int, image: tuple[int, ...], size: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
+    """Return the op of the greatest elements, and the shape of the image that it takes."""
+    one = (1,) if rank == 1 else ()  # an image of height 1
+    most = tuple(
+        max(-(-(i + 1) * n // o) - i * n // o for i in range(o))
+        for n, o in zip(one + image, one + size, strict=True)
+    )
+    return _max(most, one + size), one + image
+
+
+def _sizes(shape: tuple[int, ...], output_size: Size, rank: int) -> tuple[int, ...]:
     """Return the size of outputs; None is that of the image."""
-    if input.ndim not in (rank + 1, rank + 2):
+    if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(
-            f"adaptive pool: Expected {rank + 1}D or {rank + 2}D tensor, but got "
-            f"{list(input.shape)}"
+            f"adaptive pool: Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}"
         )
-    image = tuple(input.shape[-rank:])
+    image = tuple(shape[-rank:])
     listed = (output_size,) * rank if isinstance(output_size, int | None) else tuple(output_size)
     if len(listed) != rank:
         raise RuntimeError(f"adaptive pool: output_size must have {rank} elements")
@@ -67,35 +104,26 @@ def _regular(image: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...] |
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
-    size = _sizes(input, output_size, rank)
-    image = tuple(input.shape[-rank:])
-    before = tuple(input.shape[:-rank])
-    if size == (1,) * rank and input.numel():
-        return input.reshape(*before, math.prod(image)).mean(-1).view(*before, *size)  # type: ignore[no-any-return]
-    if (windows := _regular(image, size)) is not None:
+    p = _pool(rank, input, output_size)
+    if p.size == (1,) * rank and input.numel():
+        flat = input.reshape(*p.outs[:-rank], math.prod(p.image))
+        return flat.mean(-1).view(p.outs)  # type: ignore[no-any-return]
+    if p.windows is not None:
         pool = (pools.avg_pool1d, pools.avg_pool2d, pools.avg_pool3d)[rank - 1]
-        return pool(input, windows)
-    rows = input.reshape(math.prod(before), *image)
-    made: Tensor = _avg(rank, size)(rows, _shares(image, size, input.dtype))
-    return made.view(*before, *size)  # type: ignore[no-any-return]
+        return pool(input, p.windows)
+    share = _shares(p.image, p.size, input.dtype)
+    made: Tensor = _avg(rank, p.size)(input.reshape(p.rows), share)
+    return made.view(p.outs)  # type: ignore[no-any-return]
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Size, return_indices: bool) -> Any:
-    size = _sizes(input, output_size, rank)
-    image = tuple(input.shape[-rank:])
-    before = tuple(input.shape[:-rank])
-    if (windows := _regular(image, size)) is not None:
+    p = _pool(rank, input, output_size)
+    if p.windows is not None:
         pool = (pools.max_pool1d, pools.max_pool2d, pools.max_pool3d)[rank - 1]
-        return pool(input, windows, return_indices=return_indices)
-    rows = input.reshape(math.prod(before), *((1,) if rank == 1 else ()), *image)
-    of_rows = ((1,) if rank == 1 else ()) + size
-    most = tuple(
-        max(-(-(i + 1) * n // o) - i * n // o for i in range(o))
-        for n, o in zip(rows.shape[1:], of_rows, strict=True)
-    )
-    out, at = _max(most, of_rows)(rows)
-    out, at = out.view(*before, *size), at.view(*before, *size)
-    return (out, at) if return_indices else out
+        return pool(input, p.windows, return_indices=return_indices)
+    op, image = _max_of(rank, p.image, p.size)
+    out, at = op(input.reshape((p.rows[0], *image)))
+    return (out.view(p.outs), at.view(p.outs)) if return_indices else out.view(p.outs)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Size) -> Tensor:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
 
 ops = Family(__file__)
-_nearest = ops.op("resize_nearest")
-_linear = ops.op("resize_linear")
 _places = ops.op("places")
 _sample_linear = ops.op("sample_linear")
 _sample_nearest = ops.op("sample_nearest")
@@ -115,16 +114,22 @@ def _enlarged(input: Tensor, times: list[int]) -> Tensor:
 
 def _resized(input: Tensor, dim: int, o: int, scale: float, mode: str, align: bool) -> Tensor:
     """Bring one dimension to another size."""
-    shape = tuple(input.shape)
-    n = shape[dim]
-    x = input.reshape(math.prod(shape[:dim]), n, math.prod(shape[dim + 1 :]))
+    n = input.shape[dim]
+    made: Tensor
     if mode == "nearest":
-        made = _nearest(x, scale, O=o)
+        made = _resizing("resize_nearest", input.ndim, dim, o)(input, scale)
     elif align:
-        made = _linear(x, (n - 1) / (o - 1) if o > 1 else 0.0, 0.0, O=o)
+        by = (n - 1) / (o - 1) if o > 1 else 0.0
+        made = _resizing("resize_linear", input.ndim, dim, o)(input, by, 0.0)
     else:
-        made = _linear(x, scale, 0.5 * scale - 0.5, O=o)
-    return made.view(*shape[:dim], o, *shape[dim + 1 :])  # type: ignore[no-any-return]
+        made = _resizing("resize_linear", input.ndim, dim, o)(input, scale, 0.5 * scale - 0.5)
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _resizing(name: str, rank: int, dim: int, o: int) -> Op:
+    """Return the op that brings one dimension to a size."""
+    return op_of_text(over(ops.text(name), rank, (dim,))).with_generics(O=o)
 
 
 def upsample(
