@@ -11,17 +11,36 @@
 
 /* ---- tc_load_v16i32_i8, tc_loadm_v16i32_i8: as the vectors of prelude.h, from narrower elements */
 
+/* gcc 12 converts element by element. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && !defined(__clang__)
+#define TC_WIDER(V, N, T, v)                                                                      \
+  V wide;                                                                                         \
+  __asm__("vpmov" TC_WIDER_##N##_##T " %1, %0" : "=v"(wide) : "v"(v));                            \
+  return wide;
+#define TC_WIDER_16_i8 "sxbd"
+#define TC_WIDER_16_u8 "zxbd"
+#define TC_WIDER_16_i16 "sxwd"
+#define TC_WIDER_16_u16 "zxwd"
+#define TC_WIDER_8_i8 "sxbq"
+#define TC_WIDER_8_u8 "zxbq"
+#define TC_WIDER_8_i16 "sxwq"
+#define TC_WIDER_8_u16 "zxwq"
+#define TC_WIDER_8_i32 "sxdq"
+#define TC_WIDER_8_u32 "zxdq"
+#else
+#define TC_WIDER(V, N, T, v) return __builtin_convertvector(v, V);
+#endif
 #define TC_NARROW(S, N, T)                                                                        \
   typedef tc_##T tc_##T##x##N __attribute__((vector_size(N * sizeof(tc_##T))));                   \
   TC_FN tc_v##S tc_load_v##S##_##T(const tc_##T *p) {                                             \
     tc_##T##x##N v;                                                                               \
     __builtin_memcpy(&v, p, sizeof v);                                                            \
-    return __builtin_convertvector(v, tc_v##S);                                                   \
+    TC_WIDER(tc_v##S, N, T, v)                                                                    \
   }                                                                                               \
   TC_FN tc_v##S tc_loadm_v##S##_##T(const tc_##T *p, tc_m##S m) {                                 \
     tc_##T##x##N v = {0};                                                                         \
     TC_NARROW_MASKED(N, T, v, p, m);                                                              \
-    return __builtin_convertvector(v, tc_v##S);                                                   \
+    TC_WIDER(tc_v##S, N, T, v)                                                                    \
   }
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 typedef char tc_masked_8 __attribute__((vector_size(16)));
