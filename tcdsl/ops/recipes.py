@@ -162,26 +162,22 @@ class Recipes:
         return {k: v for k, v in self._forms.meaning.generics.items() if k in names}
 
     def _derived(self, variant: Variant, needs: int) -> Recipe:
-        wanted = [
-            p.name
-            for i, p in enumerate(variant.signature.params)
-            if needs >> i & 1 and p.dtype.is_float
-        ]
+        wanted = _wanted(variant, needs)
         self._taken[id(variant), needs] = frozenset()
         if not wanted:
             return Recipe(None, (), ())
         from tcdsl.derived.texts import gradient_of  # on use: many programs need no gradient
         from tcdsl.ops.passing import passed_on
 
-        made = gradient_of(variant, None, tuple(wanted))
+        made = gradient_of(variant, None, wanted)
         passed = passed_on(made)
-        wanted = [name for name in wanted if name not in passed]
+        wanted = tuple(name for name in wanted if name not in passed)
         by_number = tuple(map(self._params.index, passed))
         narrow = partial(self._narrower, variant, needs)
         if not wanted:
             return Recipe(None, (), (), by_number, narrow)
         if passed:
-            made = gradient_of(variant, None, tuple(wanted))
+            made = gradient_of(variant, None, wanted)
         if made.extra and self._forms.keeps_extra and not self._forms.writes:
             self._forms.op.recorded = self._record  # from the next call on
         codes, program = self._gradient_text(made)
@@ -222,17 +218,15 @@ class Recipes:
         from tcdsl.codegen.gradient.whole import whole  # on use: as in `_derived`
         from tcdsl.derived.texts import gradient_of
 
-        params = variant.signature.params
-        wanted = [p.name for i, p in enumerate(params) if needs >> i & 1 and p.dtype.is_float]
-        made = gradient_of(variant, None, tuple(wanted)) if wanted else None
+        wanted = _wanted(variant, needs)
+        made = gradient_of(variant, None, wanted) if wanted else None
         if made is None or not made.extra:
             plain: Op = self._forms.pure_op
             return plain
         program = parsed(made.forward, "<forward pass>")
         meaning = self._of_gradients()
         forward = self._make(self._forms.name, self._session(program), program.defs[-1], meaning)
-        codes = {p: INPUT + i for i, p in enumerate(self._params)}
-        codes |= {g.name: GRAD + self._returns.index(g.output) for g in made.given if g.output}
+        codes = self._codes(made)
         kept = {n: OUTPUT + forward.returns.index(n) for n in made.kept}
         ways = []
         for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
@@ -258,14 +252,17 @@ class Recipes:
                 return self.of(variant, wide)
         return fewer
 
+    def _codes(self, made: Gradient) -> dict[str, int]:
+        """Return what a gradient is given: parameters, gradients of returns."""
+        codes = {p: INPUT + i for i, p in enumerate(self._params)}
+        codes |= {g.name: GRAD + self._returns.index(g.output) for g in made.given if g.output}
+        return codes
+
     def _gradient_text(self, made: Gradient) -> tuple[dict[str, int], nodes.Program]:
         """Return what each parameter of a derived gradient stands for, and its program."""
-        codes = {p: INPUT + i for i, p in enumerate(self._params)}
-        for given in made.given:
-            if given.output:
-                codes[given.name] = GRAD + self._returns.index(given.output)
         from tcdsl.codegen.gradient.whole import whole  # on use: as above
 
+        codes = self._codes(made)
         if made.extra:  # what is kept is no output: it is computed again
             return codes, whole(made)
         if made.kept:
@@ -273,6 +270,12 @@ class Recipes:
             names = [r.name for r in forward.returns]
             codes |= {name: OUTPUT + names.index(name) for name in made.kept}
         return codes, parsed(made.text, "<gradient>")
+
+
+def _wanted(variant: Variant, needs: int) -> tuple[str, ...]:
+    """Return the parameters that have gradients, of those that need one, bit by bit."""
+    params = variant.signature.params
+    return tuple(p.name for i, p in enumerate(params) if needs >> i & 1 and p.dtype.is_float)
 
 
 def _checked(
