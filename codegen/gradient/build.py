@@ -47,12 +47,10 @@ def _merged(a: Expr, b: Expr) -> Expr | None:
 
     x * 0.5 * y + 3 * y * x   ->   3.5 * x * y
     """
-    one, other = _Product(a), _Product(b)
-    total = one.number + other.number
-    if Counter(one.times) != Counter(other.times) or Counter(one.over) != Counter(other.over):
-        return None
-    if not one.times or total == 0:  # no sum of two products that are no numbers is 0
-        return None
+    (one, *factors), (other, *others) = _parts(a), _parts(b)
+    total = one + other
+    if factors != others or not factors[0] or total == 0:
+        return None  # other products; numbers; and no sum of two products is the number 0
     out = _bare(a)
     assert out is not None
     scaled = out if abs(total) == 1 else _scaled(abs(total), out)
@@ -76,28 +74,25 @@ def _bare(e: Expr) -> Expr | None:
             return e
 
 
-class _Product:
-    """A product: its number, the factors that are none, what divides it."""
-
-    def __init__(self, e: Expr) -> None:
-        self.number = 1.0
-        self.times: list[Expr] = []
-        self.over: list[Expr] = []
-        todo = [e]
-        while todo:
-            match todo.pop():
-                case typed.Binary("*", lhs, rhs):
-                    todo += [rhs, lhs]
-                case typed.Binary("/", lhs, rhs):
-                    todo.append(lhs)
-                    self.over.append(rhs)
-                case typed.Unary("-", operand):
-                    todo.append(operand)
-                    self.number = -self.number
-                case typed.Lit(float() as value):
-                    self.number *= value
-                case x:
-                    self.times.append(x)
+def _parts(e: Expr) -> tuple[float, Counter[Expr], Counter[Expr]]:
+    """Return the number of a product, its factors that are none, what divides it."""
+    value, times, over = 1.0, Counter[Expr](), Counter[Expr]()
+    todo = [e]
+    while todo:
+        match todo.pop():
+            case typed.Binary("*", lhs, rhs):
+                todo += [rhs, lhs]
+            case typed.Binary("/", lhs, rhs):
+                todo.append(lhs)
+                over[rhs] += 1
+            case typed.Unary("-", operand):
+                todo.append(operand)
+                value = -value
+            case typed.Lit(float() as literal):
+                value *= literal
+            case x:
+                times[x] += 1
+    return value, times, over
 
 
 def _times(e: Expr) -> tuple[float, Expr]:
