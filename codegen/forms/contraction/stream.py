@@ -116,11 +116,12 @@ def _strip(s: Stream, vectors: int, *, masked: bool) -> Stmt:
     rows = [pointer(f"a{g}", s.vector.dtype, const=True) for g in range(0, s.rows, ROW_GROUP)]
     a_row, a_k = i64("a_row"), i64("a_k")
     acc, column = Elem("acc", (r, v), s.vector), Elem("column", (v,), s.vector)
+    a = pointer("a", s.vector.dtype, const=True)
+    mask = (Var("tail", Mask(s.vector.dtype, s.vector.lanes)),) if masked else ()
+    kind = "m" * masked
 
     def fetch(at: Expr, stored: DType) -> Expr:
-        mask = (Var("tail", Mask(s.vector.dtype, s.vector.lanes)),) if masked else ()
-        name = "tc_loadm" if masked else "tc_load"
-        return intrinsic(name, s.vector, at, *mask, type=s.vector, stored=stored)
+        return intrinsic(f"tc_load{kind}", s.vector, at, *mask, type=s.vector, stored=stored)
 
     def place(name: str, *, const: bool) -> Expr:
         at = add(mul(r, i64(f"{name}_row")), i64("j"), mul(v, s.vector.lanes))
@@ -146,26 +147,13 @@ def _strip(s: Stream, vectors: int, *, masked: bool) -> Stmt:
             mark=Unroll(),
         )
 
-    def store() -> Stmt:
-        to = place("to", const=False)
-        if masked:
-            tail = Var("tail", Mask(s.vector.dtype, s.vector.lanes))
-            return Eval(intrinsic("tc_storem", s.vector, to, tail, acc))
-        return Eval(intrinsic("tc_store", s.vector, to, acc))
-
     is_later = compare("==", Bin("&", i64("flags"), c64(FIRST), i64("flags").type), 0)
     held = fetch(place("held", const=True), s.vector.dtype)
+    store = intrinsic(f"tc_store{kind}", s.vector, place("to", const=False), *mask, acc)
     return block(
         Array("acc", s.vector, (s.rows, vectors), zero=True),
         If(is_later, each(assign(acc, held))),
-        [
-            Let(
-                p,
-                offset(pointer("a", s.vector.dtype, const=True), mul(g * ROW_GROUP, a_row)),
-                mutable=True,
-            )
-            for g, p in enumerate(rows)
-        ],
+        [Let(p, offset(a, mul(g * ROW_GROUP, a_row)), mutable=True) for g, p in enumerate(rows)],
         Let(b_now, offset(pointer("b", s.b, const=True), i64("j")), mutable=True),
         loop(
             k,
@@ -178,5 +166,5 @@ def _strip(s: Stream, vectors: int, *, masked: bool) -> Stmt:
             assign(b_now, offset(b_now, i64("b_k"))),
             mark=Unroll(1),
         ),
-        each(store()),
+        each(Eval(store)),
     )
