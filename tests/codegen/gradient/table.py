@@ -90,19 +90,17 @@ TABLE = {
     ),
     "a maximum that is returned": Entry(
         "def f(float(N,M) X) -> (Y) { Y(n) max=! X(n, m) }",
-        """def hand(float(N,M) X, float(N) Y, float(N) d_Y) -> (d_X) {
-            p(n) min=! X(n, m) == Y(n) || isnan(X(n, m)) ? m : 2147483647
-            d_X(n, m) = m == p(n) ? d_Y(n) : 0.0 where m in 0:M
+        """def hand(float(N,M) X, int32(N) Y_place, float(N) d_Y) -> (float(N,M) d_X) {
+            d_X(n, m) = m == Y_place(n) ? d_Y(n) : 0.0 where m in 0:M
         }""",
     ),
     "a maximum that something else reads": Entry(
         """def f(float(N,M) X) -> (Y) {
             mx(n) max=! X(n, m)  Y(n, m) = exp(X(n, m) - mx(n))
         }""",
-        """def hand(float(N,M) X, float(N) mx, float(N,M) Y, float(N,M) d_Y) -> (d_X) {
+        """def hand(int32(N) mx_place, float(N,M) Y, float(N,M) d_Y) -> (d_X) {
             a(n) +=! -(d_Y(n, m) * Y(n, m))
-            p(n) min=! X(n, m) == mx(n) || isnan(X(n, m)) ? m : 2147483647
-            d_X(n, m) = d_Y(n, m) * Y(n, m) + (m == p(n) ? a(n) : 0.0)
+            d_X(n, m) = d_Y(n, m) * Y(n, m) + (m == mx_place(n) ? a(n) : 0.0)
         }""",
     ),
     "gelu": Entry(
@@ -200,10 +198,9 @@ TABLE = {
         """def f(float(N,C,H,W) X) -> (Y) {
             Y(n, c, h, w) max=! X(n, c, 2 * h + y, 2 * w + x) where y in 0:2, x in 0:2
         }""",
-        """def hand(float(N,C,H,W) X, float(N,C,MID,MID) d_Y) -> (float(N,C,H,W) d_X) {
-            p(n, c, h, w) argmax=! X(n, c, 2 * h + y, 2 * w + x) where y in 0:2, x in 0:2
-            d_X(n, c, 2 * h + y, 2 * w + x) = 2 * y + x == p(n, c, h, w) ? d_Y(n, c, h, w) : 0.0
-                where y in 0:2, x in 0:2
+        """def hand(int32(N,C,MID,MID) Y_place, float(N,C,MID,MID) d_Y) -> (d_X) {
+            d_X(n, c, 2 * h + y, 2 * w + x) = 2 * y + x == Y_place(n, c, h, w)
+                ? d_Y(n, c, h, w) : 0.0 where y in 0:2, x in 0:2
         }""",
     ),
     "average pool": Entry(
