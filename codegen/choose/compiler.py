@@ -37,6 +37,7 @@ from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.codegen.program.scans import along_rows
+from tcdsl.codegen.program.triangles import masked
 from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
@@ -373,11 +374,15 @@ def _arrangement(
 def _rewritten(program: Program, spec: Spec, machine: Machine | Gpu) -> Program:
     """Return a program without decided conditions, products in pairs, on the CPU rows as scans.
 
+    And triangular folds of known sizes as folds of whole rows.
+
     All follow from the program and the specialisation, as do the statements that a config speaks
     of: the order of pairs from its sizes or those that stand for all, rows from its layouts.
     """
     sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
     known = program if spec.sizes is None else decided(program, spec.sizes)
+    if spec.sizes is not None and not isinstance(machine, Gpu):
+        known = masked(known, spec.sizes)
     at = tuple(sizes.items())
     split = distributed(in_pairs(known, at), at)
     return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
