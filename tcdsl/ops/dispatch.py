@@ -443,6 +443,8 @@ class Forms:
         try:
             return self.session.bind(self.definition, arrays, generics)
         except TCError as error:
+            if error.diagnostics and not dtype.category:  # its text has no meaning for them
+                raise RuntimeError(f"\"{self.name}\" not implemented for 'Bool'") from None
             if not isinstance(error, RuntimeError):  # which scripts written for PyTorch catch
                 kind: Any = type(error)
                 error.__class__ = _also_runtime(kind)

@@ -144,6 +144,9 @@ def bernoulli_(
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         return _drawn(input, _bernoulli_of_number, float(p), generator=generator)
+    known: Any = p.detach()
+    if not ((known >= 0) & (known <= 1)).all().item():
+        raise RuntimeError("bernoulli expects probabilities in [0, 1], but got others")
     made = input.new_empty(input.shape)
     seed = (default_generator if generator is None else generator).draw_seed()
     _bernoulli(flat(made), p.detach().expand(input.shape).reshape(-1), seed)

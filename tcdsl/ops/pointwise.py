@@ -94,10 +94,21 @@ _div_floor = ops.op("div_floor", integers="div_floor_integers", types=promote, s
 _div_trunc = ops.op("div_trunc", integers="div_trunc_integers", types=promote, shape=broadcast)
 
 
+def _check_alpha(name: str, alpha: Any, *operands: Any) -> None:
+    """Refuse what scales an operand if it is no number, or a float among integers."""
+    if isinstance(alpha, Tensor) and alpha.ndim:
+        raise TypeError(f"{name}() takes 2 positional arguments but 3 were given")
+    if isinstance(alpha, float) and not promote(operands).is_floating_point:
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+
+
 def _add(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None) -> Any:
     """Add ``alpha`` times a tensor; PyTorch 0.4 also has ``add(input, alpha, other)``."""
     if third is not None:
         alpha, other = other, third
+    _check_alpha("add", alpha, input, other)
     given = {} if out is None else {"out": out}
     if alpha == 1:
         return _add_plain(input, other, **given)
@@ -108,6 +119,7 @@ def _sub(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: A
     """Subtract ``alpha`` times a tensor."""
     if third is not None:
         alpha, other = other, third
+    _check_alpha("sub", alpha, input, other)
     given = {} if out is None else {"out": out}
     if alpha == 1:
         return _sub_plain(input, other, **given)
@@ -223,8 +235,12 @@ publish(pow_, ("pow_",), on=("Tensor",))
 atan2 = ops.row(
     "atan2", text="each_atan2", types=floating, shape=broadcast, inplace=True, aliases=("arctan2",)
 )
-maximum = ops.row("maximum", integers="maximum_integers", types=promote, shape=broadcast)
-minimum = ops.row("minimum", integers="minimum_integers", types=promote, shape=broadcast)
+maximum = ops.row(
+    "maximum", integers="maximum_integers", bools="either", types=promote, shape=broadcast
+)
+minimum = ops.row(
+    "minimum", integers="minimum_integers", bools="both", types=promote, shape=broadcast
+)
 
 
 def floor_divide(input: Any, other: Any) -> Any:

@@ -120,3 +120,29 @@ def test_bags_begin_at_the_first_and_end_at_the_last() -> None:
         F.embedding_bag(words, table, tc.tensor([1, 2]))
     with pytest.raises(RuntimeError, match=r"greater than input's length 3 but got"):
         F.embedding_bag(words, table, tc.tensor([0, 5]))
+
+
+def test_bools_have_extremes_and_are_no_numbers() -> None:
+    yes, both = tc.tensor([True, False]), tc.tensor([True, True])
+    assert tc.max(yes, both).tolist() == [True, True]
+    assert tc.min(yes, both).tolist() == [True, False]
+    for call in (yes.abs, lambda: tc.ger(yes, yes), yes.square):
+        with pytest.raises(RuntimeError, match="not implemented for 'Bool'"):
+            call()
+
+
+def test_what_scales_is_a_number_of_the_kind() -> None:
+    x = tc.tensor([1, 2])
+    for call in (tc.add, tc.sub):
+        with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
+            call(x, x, alpha=0.5)
+        with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+            call(x, x, x)
+    assert tc.add(x, 2, x).tolist() == tc.add(x, x, alpha=2).tolist() == [3, 6]
+
+
+def test_draws_are_by_probabilities() -> None:
+    for wrong in (-0.5, 2.0, float("nan")):
+        with pytest.raises(RuntimeError, match=r"probabilities in \[0, 1\]"):
+            tc.bernoulli(tc.tensor([0.5, wrong]))
+    assert tc.bernoulli(tc.tensor([0.0, 1.0])).tolist() == [0, 1]
