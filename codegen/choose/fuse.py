@@ -2,7 +2,7 @@
 
 Two steps. Pointwise producers go into their consumers (`inline`). Then statements that follow each
 other are gathered: a reduction with the pointwise statement on its result, a contraction with the
-zero padding that it reads, contractions that write the pieces of one tensor (`padding`), and
+zero padding that it reads, statements that write the pieces of one tensor (`padding`), and
 statements that share kept indices (`sharing`): softmax, layernorm, several results from one pass.
 Whether a form takes a group as a whole is not known here; `arrange.py` cuts those that
 none takes.
@@ -17,7 +17,7 @@ from itertools import takewhile
 
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline, is_contraction
-from tcdsl.codegen.program.padding import has_padding, is_padding, pieces
+from tcdsl.codegen.program.padding import are_pieces_apart, has_padding, is_padding, pieces
 from tcdsl.codegen.program.program import Program, Statement, carried
 from tcdsl.codegen.program.sharing import has_epilogue, kept_indices, outsider, seed_of
 from tcdsl.codegen.program.slices import in_one_pass
@@ -85,6 +85,7 @@ def _run(program: Program, near: Sequence[Group], rows: bool, paddings: bool) ->
     first = near[0].statements
     in_turn = _is_in_turn(program, near[0])
     begins_pieces = paddings and (is_contraction(first[-1]) or is_padding(first[0]))
+    begins_pieces |= rows and first[-1].op.endswith("!") and not first[-1].covers
     for n, g in enumerate(near, 1):
         written.update(s.target for s in g.statements)
         wanted |= g.wanted() - written
@@ -161,7 +162,11 @@ def can_join(
         return False
     is_padded = paddings and has_padding(statements)
     last = program.buffer(statements[-1].target)
-    if (is_padded and len(statements) == 2) or (paddings and pieces(statements, last.shape)):
+    if (
+        (is_padded and len(statements) == 2)
+        or (paddings and pieces(statements, last.shape))
+        or (rows and are_pieces_apart(statements, last.shape))
+    ):
         reads = {r.tensor for s in statements for r in s.reads()}
         return all(program.buffer(name).home != last.home for name in reads)
     if not _undisturbed(program, run):

@@ -76,17 +76,27 @@ def pieces(statements: Sequence[Statement], shape: Sequence[Size]) -> tuple[rang
         last = statements[out[-1][-1]]
         if not last.op.endswith("!") or not is_contraction(last):
             return ()
-    made = [statements[span[-1]] for span in out]
-    if len(made) < 2:
-        return ()
-    if any(len(s.subs) != len(shape) for s in made):
-        return ()
+    return tuple(out) if _take_turns([statements[span[-1]] for span in out], shape) else ()
+
+
+def are_pieces_apart(statements: Sequence[Statement], shape: Sequence[Size]) -> bool:
+    """Whether statements that are no contractions write the elements of one tensor in turns.
+
+    D(2*x)   +=! P(x) == 1 ? G(x) : 0
+    D(2*x+1) +=! P(x + i) == 2 * i ? G(x + i) : 0
+    """
+    anew = (s.op.endswith("!") and not (s.is_arg or is_contraction(s)) for s in statements)
+    return all(anew) and _take_turns(statements, shape)
+
+
+def _take_turns(made: Sequence[Statement], shape: Sequence[Size]) -> bool:
+    if len(made) < 2 or any(len(s.subs) != len(shape) for s in made):
+        return False
     tiles = [tile_of(s.subs, s.outputs, shape) for s in made]
     steps = {None if tile is None else tuple(step for step, _ in tile) for tile in tiles}
     if None in steps or len(steps) > 1 or len({*tiles}) < len(tiles):
-        return ()
-    bases = [s.base for s in made[1:]]
-    return tuple(out) if bases == [s.target for s in made[:-1]] else ()
+        return False
+    return [s.base for s in made[1:]] == [s.target for s in made[:-1]]
 
 
 def unpadded(group: Group) -> Unpadded | None:

@@ -69,14 +69,22 @@ class Walk:
         The group.
     index
         The variables of the output indices.
+    names
+        Of the function, where other nests have some of them.
     """
 
-    def __init__(self, ctx: Context, stencil: Stencil, index: Mapping[str, Var]) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        stencil: Stencil,
+        index: Mapping[str, Var],
+        names: Names | None = None,
+    ) -> None:
         self.ctx = ctx
         self.stencil = stencil
         self.index = index
         self.operands = ctx.operands
-        self.names = Names(ctx.operands.taken)
+        self.names = names or Names(ctx.operands.taken)
         self.lanes = vexpr.lanes_of(stencil.bits, ctx.machine)
         self.unit = Level()  # of a task's part: one value of each outer index
 

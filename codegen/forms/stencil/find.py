@@ -40,6 +40,11 @@ def stencil_of(ctx: Context) -> Stencil | None:
     return ctx.once("stencil", lambda: _find(ctx))
 
 
+def piece_of(ctx: Context) -> Stencil | None:
+    """Return what a group is as a piece of a tensor: it may be a point that looks at no other."""
+    return _find(ctx, is_piece=True)
+
+
 def weights_of(ctx: Context) -> Stencil | None:
     """Return what a group is as the gradient of a window by its weights, or None.
 
@@ -50,7 +55,7 @@ def weights_of(ctx: Context) -> Stencil | None:
     return ctx.once("stencil weights", lambda: _find_weights(ctx))
 
 
-def _find(ctx: Context) -> Stencil | None:
+def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
     first, *rest = ctx.group.statements
     if ctx.machine.isa not in ("avx512", "avx2"):
         return None
@@ -61,7 +66,8 @@ def _find(ctx: Context) -> Stencil | None:
     windows = tuple(_in_lanes(ctx, bounds_first(ctx, s), places) for s in windows)
     first = windows[0]
     slid = frozenset[str]().union(*map(_slid, windows))
-    if not (slid if first.reductions else _asked(ctx, first) or _is_spread(ctx, first)):
+    looks = slid if first.reductions else _asked(ctx, first) or _is_spread(ctx, first)
+    if not looks and (first.reductions or not is_piece):
         return None
     if any(map(_sums_beyond_window, windows)):  # before the sizes of a call are asked for
         return None

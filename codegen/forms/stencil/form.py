@@ -11,6 +11,8 @@ of products with register tiles.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial, reduce
 from math import ceil, prod
 
 from tcdsl.codegen.forms.base import vexpr
@@ -19,9 +21,9 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.stencil.cost import point_ns
-from tcdsl.codegen.forms.stencil.find import stencil_of
 from tcdsl.codegen.forms.stencil.kept import registers_of
-from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
+from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest, units_of
+from tcdsl.codegen.forms.stencil.pieces import Piece, pieces_of
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
@@ -36,23 +38,35 @@ _LONG_LINE = 4096  # lanes of a unit
 
 
 def matches(ctx: Context) -> bool:
-    """Whether the group is a stencil in vectors."""
-    return stencil_of(ctx) is not None
+    """Whether the group is a stencil in vectors, or several that write one tensor in turns."""
+    return bool(pieces_of(ctx))
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return rows and vectors of a block; the window, where it is that of a regime of sizes."""
-    s = _required(ctx)
-    most = max(1, _MOST_STEPS // (s.tap_count * len(s.windows)))
-    held = _MOST_ROWS // registers_of(s)
-    rows = tuple(n for n in range(1, held + 1) if n <= most) if s.shares else (1,)
+    s = _widest(ctx)
     window = (Knob("window", (_window(s),)),) if asked_taps(ctx, s) else ()
-    return (*window, Knob("rows", rows), Knob("vectors", tuple(n for n in (1, 2) if n <= most)))
+    return (*window, Knob("rows", _rows(s)), Knob("vectors", _vectors(s)))
+
+
+def _rows(s: Stencil) -> tuple[int, ...]:
+    """Return how many rows of a stencil may be computed together."""
+    held = _MOST_ROWS // registers_of(s)
+    return tuple(n for n in range(1, held + 1) if n <= _most(s)) if s.shares else (1,)
+
+
+def _vectors(s: Stencil) -> tuple[int, ...]:
+    return tuple(n for n in (1, 2) if n <= _most(s))
+
+
+def _most(s: Stencil) -> int:
+    """Return how many vectors of points a block has at most."""
+    return max(1, _MOST_STEPS // (s.tap_count * len(s.windows)))
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic choice: rows that leave few over, two vectors along long lines."""
-    s = _required(ctx)
+    s = _widest(ctx)
     *window, rows, vectors = (k.values for k in knobs(ctx))
     lanes = _lanes(ctx, s)
     count = 1
@@ -79,34 +93,48 @@ def _line_cost(s: Stencil, extent: int, rows: int) -> float:
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
-    s = _required(ctx)
-    points = prod(max(0, ctx.extent(r.extent)) for r in s.statement.outputs)
     rows, vectors = int(values["rows"]), int(values["vectors"])
     factor = 1.0 + 0.3 / rows + 0.05 * abs(vectors - int(default(ctx)["vectors"]))
-    return divided_ns(points * point_ns(ctx, s) * factor, points, ctx.spec.threads)
+    time, every = 0.0, 0
+    for p in _required(ctx):
+        points = prod(max(0, ctx.extent(r.extent)) for r in p.stencil.statement.outputs)
+        time += points * point_ns(p.ctx, p.stencil) * factor
+        every += points
+    return divided_ns(time, every, ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, and one before it where the box has to be filled."""
-    s = _required(ctx)
+    pieces, widest = _required(ctx), _widest(ctx)
     rows, vectors = int(values["rows"]), int(values["vectors"])
-    plan, cut = _cut(ctx, s, rows, vectors)
-    nest = StencilNest(ctx, s, cut)
+    plan, cut = _cut(ctx, widest, rows, vectors)
+    nests: list[StencilNest] = []
     functions, phases = [], []
-    for statement in s.statements:
-        if statement.base is None and not statement.covers:
-            function, phase = fill(ctx, statement)
-            functions.append(function)
-            phases.append(phase)
+    for p in pieces:
+        few = max(n for n in _rows(p.stencil) if n <= rows)
+        names = nests[0].walk.names if nests else None
+        nests.append(StencilNest(p.ctx, p.stencil, replace(cut, rows=few), names))
+        for statement in p.stencil.statements:
+            if statement.base is None and not statement.covers:
+                function, phase = fill(ctx, statement)
+                functions.append(function)
+                phases.append(phase)
     name = f"{ctx.prefix}_stencil"
-    inner = b.block(nest.held(), nest.body())
+    units, loop = units_of(nests)
+    inner = b.block(*(n.held() for n in nests), loop)
     body = b.block(ctx.operands.declare(inner), Return(b.const(0, INT32)))
     functions.append(b.phase_function(name, body))
-    extents = [ctx.operands.size(r.extent) for r in s.statement.outputs]
-    cost = float_product(extents, point_ns(ctx, s))
-    phases.append(Phase(name, nest.units(), cost))
+    costs = [
+        float_product(
+            [ctx.operands.size(r.extent) for r in p.stencil.statement.outputs],
+            point_ns(p.ctx, p.stencil),
+        )
+        for p in pieces
+    ]
+    phases.append(Phase(name, units, reduce(partial(b.arith, "+"), costs)))
     words = ["stencil", f"{rows}x{vectors}"]
-    words += ["+ epilogue"] if s.later else []
+    words += ["+ epilogue"] if widest.later else []
+    words += ["in turns"] if len(pieces) > 1 else []
     return Lowered(
         title=" ".join(words),
         functions=tuple(functions),
@@ -143,11 +171,16 @@ def _lanes(ctx: Context, s: Stencil) -> int:
     return vexpr.lanes_of(s.bits, ctx.machine)
 
 
-def _required(ctx: Context) -> Stencil:
-    found = stencil_of(ctx)
-    if found is None:
+def _required(ctx: Context) -> tuple[Piece, ...]:
+    found = pieces_of(ctx)
+    if not found:
         raise ScheduleError(f"{ctx.prefix}: not a stencil in vectors")
     return found
+
+
+def _widest(ctx: Context) -> Stencil:
+    """Return the stencil of a group that knobs are for: the one with the most taps."""
+    return max((p.stencil for p in _required(ctx)), key=lambda s: s.tap_count)
 
 
 FORM = Form("stencil", matches, knobs, default, cost_ns, lower)

@@ -8,10 +8,11 @@ for unit:                     one value of each outer index, some rows, some lan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.stencil.block import Block, Level, Region, Spot, Walk
+from tcdsl.codegen.forms.stencil.block import Block, Level, Names, Region, Spot, Walk
 from tcdsl.codegen.forms.stencil.kept import Kept
 from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, guard_of
@@ -55,12 +56,18 @@ class StencilNest:
         How it is cut.
     """
 
-    def __init__(self, ctx: Context, stencil: Stencil, cut: Cut) -> None:
+    def __init__(
+        self, ctx: Context, stencil: Stencil, cut: Cut, names: Names | None = None
+    ) -> None:
         self.ctx = ctx
         self.stencil = stencil
         self.cut = cut
         ranges = (stencil.lane, *stencil.outer, *((stencil.row,) if stencil.row else ()))
-        self.walk = Walk(ctx, stencil, {r.name: b.i64(safe_name(r.name)) for r in ranges})
+        index = {r.name: b.i64(safe_name(r.name)) for r in ranges}
+        if names is not None:  # others have lanes and rows that may be called so
+            for r in (stencil.lane, stencil.row):
+                index |= {} if r is None else {r.name: b.i64(names.alone(safe_name(r.name)))}
+        self.walk = Walk(ctx, stencil, index, names)
         self.local = self.walk.names.alone
         self.bounds = _bounds(ctx, stencil)
         self.lane, self.row = stencil.lane, stencil.row
@@ -75,28 +82,25 @@ class StencilNest:
         )
         return rows, b.ceil_div(size(self.lane.extent), self.cut.unit_lanes)
 
-    def units(self) -> Expr:
-        """Return how many units there are."""
+    def counts(self) -> list[Expr]:
+        """Return how many values a unit's outer indices have, and into how many parts it is cut."""
         size = self.ctx.operands.size
-        return b.mul(*(size(r.extent) for r in self.stencil.outer), *self.chunks())
+        return [*(size(r.extent) for r in self.stencil.outer), *self.chunks()]
 
-    def body(self) -> Stmt:
-        """Return the loop over the units of a phase's tasks."""
+    def of_unit(self, found: Sequence[Expr]) -> tuple[list[Let], Stmt]:
+        """Return the outer indices of a unit, and its points; found: its place in `counts`."""
         size = self.ctx.operands.size
-        unit = b.i64(self.local("unit"))
-        counts = [size(r.extent) for r in self.stencil.outer] + list(self.chunks())
-        found = b.unravel(unit, counts)
-        first: list[Stmt] = [
+        outer = [
             Let(self.walk.index[r.name], b.add(at, size(r.low)))
             for r, at in zip(self.stencil.outer, found, strict=False)
         ]
         low, high = (b.i64(self.local(n)) for n in ("low", "high"))
         start = b.add(size(self.lane.low), b.mul(found[-1], self.cut.unit_lanes))
         end = b.min64(b.add(start, self.cut.unit_lanes), size(self.lane.high))
-        first += [Let(low, start), Let(high, end)]
+        first: list[Stmt] = [Let(low, start), Let(high, end)]
         if self.row is None:
             inner = self.lines_of(None, low, high)
-            return b.loop(unit, b.BEGIN, b.END, first, self.walk.unit.stmts, inner)
+            return outer, b.block(first, self.walk.unit.stmts, inner)
         top, bottom = (b.i64(self.local(n)) for n in ("top", "bottom"))
         start = b.add(size(self.row.low), b.mul(found[-2], self.cut.unit_rows))
         end = b.min64(b.add(start, self.cut.unit_rows), size(self.row.high))
@@ -105,7 +109,7 @@ class StencilNest:
             inner = self._still(top, bottom, low, high)
         else:
             inner = self.rows_of(top, bottom, lambda rows: self.lines_of(rows, low, high))
-        return b.loop(unit, b.BEGIN, b.END, first, self.walk.unit.stmts, inner)
+        return outer, b.block(first, self.walk.unit.stmts, inner)
 
     def held(self) -> list[Stmt]:
         """Return the check of a window that a regime tells: one may come from a file."""
@@ -328,6 +332,27 @@ class StencilNest:
                         if reach:
                             return k, reach
         return 0, {}
+
+
+def units_of(nests: Sequence[StencilNest]) -> tuple[Expr, Stmt]:
+    """Return how many units nests have together, and the loop over them.
+
+    In a unit each nest runs through its own part, so that what they write lies in the cache: the
+    pieces of a tensor. They have the same outer indices, of which one may have fewer values.
+    """
+    every = [n.counts() for n in nests]
+    counts = [reduce(b.max64, same) for same in zip(*every, strict=True)]
+    unit = b.i64(nests[0].local("unit"))
+    found = b.unravel(unit, counts)
+    inner: list[Stmt] = []
+    outer: list[Let] = []
+    for nest, own in zip(nests, every, strict=True):
+        outer, points = nest.of_unit(found)
+        asked = [
+            b.compare("<", at, n) for at, n, m in zip(found, own, counts, strict=True) if n != m
+        ]
+        inner.append(b.when(b.all_of(*asked), points) if asked else points)
+    return b.mul(*counts), b.loop(unit, b.BEGIN, b.END, outer, inner)
 
 
 def _bounds(ctx: Context, stencil: Stencil) -> tuple[Bound, ...]:

@@ -293,24 +293,39 @@ def test_windows_over_the_same_points_are_one_nest() -> None:
     differential(both(*found), terms=20)
 
 
-def way_back(k: int, s: int, p: int) -> Problem:
-    """Return the way back of the maxima of windows in images of 9 x 37, for some adjoint."""
-    h, w = ((n + 2 * p - k) // s + 1 for n in (9, 37))
-    text = f"""def f(float(N,9,37) I) -> (O) {{
-      O(n,y,x) max=! pad(I(n, {s} * y + i - {p}, {s} * x + j - {p}), -inf)
+def way_back(k: int, s: int, p: int, size: tuple[int, int] = (9, 37), last: str = "") -> Problem:
+    """Return the way back of the maxima of windows, for any adjoint and any places."""
+    h, w = ((n + 2 * p - k) // s + 1 for n in size)
+    pixel = f"{s} * y + i - {p}, {s} * x + j - {p}{last}"
+    text = f"""def f(float(N,{size[0]},{size[1]}{last.upper()}) I) -> (O) {{
+      O(n,y,x{last}) max=! pad(I(n, {pixel}), -inf)
         where i in 0:{k}, j in 0:{k}, y in 0:{h}, x in 0:{w} }}"""
-    return problem(gradient(check(parse(text))).text, ties(2, 9, 37), floats(2, h, w))
+    behind = (3,) if last else ()
+    places = np.random.default_rng(k).integers(-1, k * k + 1, (2, h, w, *behind), np.int32)
+    image = ties(2, *size, *behind)
+    return problem(gradient(check(parse(text))).text, image, places, floats(2, h, w, *behind))
+
+
+def forms_of(p: Problem) -> list[tuple[str, str]]:
+    host, spec = detect(), spec_of(p, exact=True)
+    config = compiler.default_config(p.program, spec, host, p.sizes)
+    return compiler.describe(p.program, spec, config, host, p.sizes)
+
+
+@pytest.mark.parametrize(("size", "last"), [((9, 37), ""), ((8, 36), ""), ((9, 11), ",c")])
+def test_pieces_that_strides_leave_are_one_nest(size: tuple[int, int], last: str) -> None:
+    described = forms_of(way_back(3, 2, 1, size, last))
+    assert len(described) == 4
+    assert all(form.startswith("g0: stencil") for _, form in described), described
 
 
 @pytest.mark.wide
 @pytest.mark.cc
 def test_ways_back_of_extremes_compare_places() -> None:
-    found = [way_back(3, 2, 1), way_back(3, 1, 1), way_back(2, 2, 0), way_back(4, 3, 0)]
-    for p in found[:2]:  # windows that do not meet write each point once, in a nest
-        host, spec = detect(), spec_of(p, exact=True)
-        config = compiler.default_config(p.program, spec, host, p.sizes)
-        described = compiler.describe(p.program, spec, config, host, p.sizes)
-        assert all("stencil" in form for _, form in described), described
+    found = [way_back(3, 2, 1), way_back(3, 2, 1, (8, 36)), way_back(3, 2, 1, (9, 11), ",c")]
+    found += [way_back(5, 3, 2), way_back(3, 2, 0, (3, 70)), way_back(2, 2, 0, (7, 5))]
+    found += [way_back(3, 2, 0, (3, 3)), way_back(3, 2, 1, (1, 37)), way_back(3, 2, 1, (37, 1))]
+    found += [way_back(3, 1, 1), way_back(2, 2, 0), way_back(4, 3, 0)]
     differential(both(*found), terms=16)
 
 
