@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.aside import WAY_BACK, Aside, expect
 from tcdsl.calls.bindings.executables import COMPILING
+from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
-from tcdsl.derived.differentiated import Differentiated
+from tcdsl.derived.differentiated import Differentiated, sizes_of_backward
 from tcdsl.grammar.text.stack import on_own_stack
 
 if TYPE_CHECKING:
@@ -64,6 +65,22 @@ def _is_possible(variant: Variant) -> bool:
     if not IS_USUAL or variant.is_for_gpu or variant.identity is None:
         return False
     return usable_cores() > 1 and is_lasting()
+
+
+def keep_order(made: Differentiated[Any], sizes: Mapping[str, int]) -> None:
+    """Let the backward pass have the order of sizes that the forward pass has had.
+
+    Its first call is mostly of the last forward pass: without this it would have an executable of
+    its own for these sizes, beside those that were built aside, for the first ones and for all.
+    """
+    first = made.first[0] if made.first else None
+    if first is None or first[1] == sizes:
+        return
+    made.first[0] = None
+    backward = made.backward
+    variant = backward.session.variant(backward.definition, {})
+    found = sizes_of_backward(made.gradient, variant.signature, first[0], first[1])
+    variant.expect(found, spec_for(variant, found).layouts)
 
 
 def wait(made: Differentiated[Any], sizes: Mapping[str, int]) -> None:

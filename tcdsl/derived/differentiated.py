@@ -70,11 +70,16 @@ class Differentiated(Generic[K]):
         The same without the parameters that are kept: it computes them.
     begun : dict
         The ways back that are built aside (`beforehand.py`), by the sizes of the kernel.
+    first : list
+        The kernel's parameters and sizes at its first call, until the backward pass knows of them.
     """
 
     gradient: Gradient
     model: K
     begun: dict[Sizes, Aside] = field(default_factory=dict, init=False, repr=False, compare=False)
+    first: list[tuple[tuple[Tensor, ...], Mapping[str, int]] | None] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.gradient, self.model)

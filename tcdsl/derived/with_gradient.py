@@ -11,7 +11,7 @@ import numpy as np
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names, listed_names
-from tcdsl.derived.beforehand import Beforehand, wait
+from tcdsl.derived.beforehand import Beforehand, keep_order, wait
 from tcdsl.derived.differentiated import MEMORY_LIMIT, CheckpointPolicy, Differentiated, K, whole_of
 from tcdsl.derived.own import own
 from tcdsl.derived.texts import gradient_of
@@ -63,6 +63,7 @@ class Pull:
 
     def __call__(self, /, *adjoints: Any, **named: Any) -> Any:
         """Return the gradient by each of these parameters, a named tuple if there are several."""
+        keep_order(self._made, self._sizes)
         if self._made.begun:
             wait(self._made, self._sizes)
         return self._made.backward(*self._values, *self._kept, *self._adjoints(adjoints, named))
@@ -191,6 +192,8 @@ class WithGradient(Generic[K]):
         call = kernel.call(*values, **given.generics)
         checked = call.variant.signature
         made = self.of(call.variant, call.sizes)
+        if not made.first:
+            made.first.append((checked.params, call.sizes))
         if self._copy:
             is_own = {id(v) for v in given.values[:own_values]}
             copies = {id(v): v if id(v) in is_own else own(v, n) for n, v in by_name.items()}

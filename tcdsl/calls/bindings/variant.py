@@ -228,6 +228,12 @@ class Variant:
                 self._serving[key] = found
             return found
 
+    def expect(self, sizes: Mapping[str, int], layouts: Layouts) -> None:
+        """Let these be the first sizes, whichever calls come first; unless some have come."""
+        with self._lock:
+            if self._exact is None and self.signature.sizes:
+                self._exact = tuple(sizes.items()), layouts
+
     def forget_choices(self) -> None:
         """Choose anew at the next call of each size: a tuned config may have come."""
         with self._lock:

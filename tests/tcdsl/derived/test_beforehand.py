@@ -83,6 +83,26 @@ def test_what_was_built_is_what_calls_look_up(begun: list[bytes], compiled: list
     assert len(compiled) == count
 
 
+def test_calls_that_go_back_in_reverse_look_up_the_same(
+    begun: list[bytes], compiled: list[str]
+) -> None:
+    """Two layers of one kernel, whose sizes differ: the last one's way back is called first."""
+    text = "def turned(float(M,N) A) -> (B) { B(j, i) +=! A(k, i) * A(k, j) }"
+    for _ in range(2):  # as a later process
+        made = tc.define(text).with_grad()
+        pulls = []
+        for m in (3, 4):
+            y, pull = made(np.full((m, 5), m, np.float32))
+            pulls.append((pull, np.ones_like(y)))
+        for task in begun:
+            building.build(task)
+        del begun[:]
+        before = len(compiled)
+        for m, (pull, ones) in reversed([*zip((3, 4), pulls, strict=True)]):
+            np.testing.assert_array_equal(pull(ones), np.full((m, 5), 2 * 5 * m))
+        assert len(compiled) == before
+
+
 @pytest.mark.wide
 def test_sizes_that_calls_would_have_built_aside_are_left_to_them(
     begun: list[bytes], monkeypatch: pytest.MonkeyPatch
