@@ -123,6 +123,11 @@ class _Windows:
         """Return the op of a definition."""
         return _op(name, len(self.k), _generics(K=self.k, S=self.s, **named, O=self.o))
 
+    def powers(self, order: float) -> Op:
+        """Return the op of norms of an order."""
+        generics = _generics(K=self.k, S=self.s, O=self.o)
+        return _op("power_pool", len(self.k), (*generics, ("ARE_SQUARES", int(order == 2))))
+
 
 _known_windows = lru_cache(maxsize=4096, typed=True)(_Windows)
 
@@ -261,7 +266,7 @@ def _lp_pool(
         mean = _avg_pool(rank, input**norm_type, kernel_size, stride, 0, ceil_mode)
         count = math.prod(w.k)
         return (mean * count) ** (1 / norm_type)
-    out: Tensor = w.op("power_pool")(input.reshape(w.rows), float(norm_type))
+    out: Tensor = w.powers(norm_type)(input.reshape(w.rows), float(norm_type))
     return out.view(w.outs)  # type: ignore[no-any-return]
 
 

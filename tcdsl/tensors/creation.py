@@ -12,7 +12,7 @@ from tcdsl import core
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
-from tcdsl.ops import filling, on_device
+from tcdsl.ops import filling, internal, on_device
 from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import Device, place_of
@@ -196,6 +196,11 @@ def _like(input: Tensor, dtype: DType | None, device: Place) -> Tensor:
     return made.permute([order.index(d) for d in _range(input.ndim)])
 
 
+def _is_plain(input: Tensor, dtype: DType | None, device: Place) -> bool:
+    """Whether what is like a tensor is so in all: a dense one of its type, where it is."""
+    return dtype is None and device is None and not input._device and input.is_contiguous()
+
+
 def empty_like(
     input: Tensor,
     dtype: DType | None = None,
@@ -214,6 +219,8 @@ def zeros_like(
     out: Tensor | None = None,
 ) -> Tensor:
     """Return zeros of another tensor's shape and type."""
+    if out is None and _is_plain(input, dtype, device):
+        return _finished(internal.zeros(input.detach()), requires_grad)
     made = _like(input, dtype, device) if out is None else out
     return _finished(made.zero_(), requires_grad)
 
@@ -226,6 +233,8 @@ def ones_like(
     out: Tensor | None = None,
 ) -> Tensor:
     """Return ones of another tensor's shape and type."""
+    if out is None and _is_plain(input, dtype, device):
+        return _finished(internal.ones(input.detach()), requires_grad)
     made = _like(input, dtype, device) if out is None else out
     return _finished(made.fill_(1), requires_grad)
 
