@@ -17,7 +17,6 @@ from tcdsl.codegen.forms.stencil.problem import (
     bounds_first,
     guard_of,
     is_covered,
-    lanes_of_all,
     place_of,
 )
 from tcdsl.codegen.program.affine import affine_of
@@ -77,10 +76,13 @@ def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
         return None
     later, known = found
     statements = (*windows, *later)
-    lane = _lane(ctx, windows)
+    lane = _lane(ctx, first)
     if lane is None or not _types_fit(ctx, statements, lane, known):
         return None
-    if any(_is_for_tiles(ctx, s, lanes_of_all(ctx, statements)) for s in windows):
+    bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in statements))
+    assert bits is not None, "types fit"
+    lanes = vexpr.lanes_of(bits, ctx.machine)
+    if any(_is_for_tiles(ctx, s, lanes) for s in windows):
         return None
     others = [r for r in first.outputs if r != lane]
     rows = [r for r in others if r.name in slid]
@@ -90,8 +92,6 @@ def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
     asked = [x for s in statements for x in _asked(ctx, s)]
     if any(outputs.isdisjoint(n for n, _ in x.terms) for x in asked):
         return None  # what taps alone decide has no inside
-    bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in statements))
-    assert bits is not None, "types fit"
     still = lane.name not in slid and not any(x.coefficient(lane.name) for x in asked)
     shares = bool(rows)
     return Stencil(windows, later, lane, row, outer, taps, bits, shares, shares and still)
@@ -107,7 +107,7 @@ def _in_lanes(ctx: Context, s: Statement, places: Mapping[str, Values]) -> State
 
 def _is_spread(ctx: Context, s: Statement) -> bool:
     """Whether what it writes lies apart, so that no pointwise form has vectors for it."""
-    lane = _lane(ctx, (s,))
+    lane = _lane(ctx, s)
     place = place_of(ctx, s.target, s.subs)
     return lane is not None and place is not None and place.step(lane.name) != ONE
 
@@ -262,12 +262,11 @@ def _is_for_tiles(ctx: Context, s: Statement, lanes: int) -> bool:
     return ctx.at_least(columns, max(2, lanes // 2))
 
 
-def _lane(ctx: Context, windows: Sequence[Statement]) -> Range | None:
+def _lane(ctx: Context, s: Statement) -> Range | None:
     """Return the output index along which the target's elements are neighbours, or nearly so.
 
     A gradient of a window of stride 2 writes every second element.
     """
-    s = windows[0]
     place = place_of(ctx, s.target, s.subs)
     if place is None:
         return None

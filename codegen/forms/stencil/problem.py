@@ -9,7 +9,7 @@ points of (i, j), as many as the text can be unrolled over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -252,10 +252,3 @@ def bare(ctx: Context, s: Statement, e: typed.Expr) -> typed.Expr:
         return x
 
     return map_typed(e, one)
-
-
-def lanes_of_all(ctx: Context, statements: Collection[Statement]) -> int:
-    """Return the lanes of a vector that suits all statements."""
-    bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in statements))
-    assert bits is not None, "types fit"
-    return vexpr.lanes_of(bits, ctx.machine)
