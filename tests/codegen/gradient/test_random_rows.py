@@ -170,6 +170,8 @@ def _hold_to_torch(
     values, wanted = pulled(torch, checked, args, seeds)
     for got, want in zip(results(checked, args), values, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10, err_msg=name)
+    if not is_tame(wanted):  # it goes back through what is written over: 0 times infinity
+        return
     d = differentiated_def(checked)
     for got, want in zip(d.pull(args, seeds), wanted, strict=True):
         scale = np.abs(want).max(initial=1.0)
