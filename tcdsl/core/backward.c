@@ -295,7 +295,7 @@ static PyObject *seed_of(Tensor *t, PyObject *given) {
 /* Gradients of roots; where inputs are given, those of them, as a tuple with None for none. */
 static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_roots, PyObject *inputs, int keeps,
                           int creates) {
-  PyObject *grads[MOST_INPUTS], *result = NULL, **listed = NULL;
+  PyObject **grads, *result = NULL, **listed = NULL;
   Run run = {.nr = ++last_run, .thread = &grad_on, .is_kept = keeps};
   int n = 0, failed = 0, saved = grad_on;
   for (int i = 0; i < n_roots; i++) {
@@ -313,6 +313,10 @@ static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_
     run.inputs = listed;
     run.found = listed + run.n_inputs;
   }
+  if (!(grads = malloc(((size_t)n_roots + 1) * sizeof *grads))) {
+    free(listed);
+    return PyErr_NoMemory();
+  }
   run.around = runs;
   runs = &run;
   grad_on = 0;
@@ -328,6 +332,7 @@ static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_
   recording_backwards -= run.is_recorded;
   grad_on = saved;
   while (n) Py_DecRef(grads[--n]);
+  free(grads);
   end_run(&run);
   if (!failed && !inputs) result = Py_NewRef(Py_None);
   if (!failed && inputs && (result = PyTuple_New(run.n_inputs)))

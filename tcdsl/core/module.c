@@ -1,4 +1,5 @@
 /* tcdsl.core._core, one translation unit. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -240,24 +241,22 @@ static PyObject *m_check_write(PyObject *m, PyObject *args) {
 
 /* backward(roots, gradients, inputs or None, keeps, creates) */
 static PyObject *m_backward(PyObject *m, PyObject *args) {
-  PyObject *roots, *grads, *inputs, *at[MOST_INPUTS], *given[MOST_INPUTS];
+  PyObject *roots, *grads, *inputs, **at, *result;
   int keeps, creates;
   (void)m;
   if (!PyArg_ParseTuple(args, "OOOii", &roots, &grads, &inputs, &keeps, &creates)) return NULL;
   Py_ssize_t n = tuple_length(roots), n_inputs = inputs == Py_None ? 0 : tuple_length(inputs);
   if (n < 0 || n_inputs < 0 || tuple_length(grads) < 0) return NULL;
-  if (n > MOST_INPUTS || PyTuple_Size(grads) != n) {
-    PyErr_Format(PyExc_ValueError, "backward takes at most %d roots, and a gradient or None for each", MOST_INPUTS);
+  if (n > INT_MAX || PyTuple_Size(grads) != n) {
+    PyErr_SetString(PyExc_ValueError, "backward takes a gradient or None for each root");
     return NULL;
   }
-  for (Py_ssize_t i = 0; i < n; i++) {
-    at[i] = PyTuple_GetItem(roots, i);
-    given[i] = PyTuple_GetItem(grads, i);
-    if (!is_tensor(at[i]) || (given[i] != Py_None && !is_tensor(given[i]))) {
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!is_tensor(PyTuple_GetItem(roots, i)) ||
+        (PyTuple_GetItem(grads, i) != Py_None && !is_tensor(PyTuple_GetItem(grads, i)))) {
       PyErr_SetString(PyExc_TypeError, "roots and their gradients are Tensors");
       return NULL;
     }
-  }
   for (Py_ssize_t i = 0; i < n_inputs; i++) {
     PyObject *t = PyTuple_GetItem(inputs, i);
     int yes = is_tensor(t) ? is_tracked((Tensor *)t) : 0;
@@ -267,7 +266,14 @@ static PyObject *m_backward(PyObject *m, PyObject *args) {
       return NULL;
     }
   }
-  return backward(at, given, (int)n, inputs == Py_None ? NULL : inputs, keeps, creates);
+  if (!(at = malloc((2 * (size_t)n + 1) * sizeof *at))) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < n; i++) {
+    at[i] = PyTuple_GetItem(roots, i);
+    at[n + i] = PyTuple_GetItem(grads, i);
+  }
+  result = backward(at, at + n, (int)n, inputs == Py_None ? NULL : inputs, keeps, creates);
+  free(at);
+  return result;
 }
 
 static PyObject *m_is_grad_enabled(PyObject *m, PyObject *unused) {

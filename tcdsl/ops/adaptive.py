@@ -93,7 +93,13 @@ def _sizes(shape: tuple[int, ...], output_size: Size, rank: int) -> tuple[int, .
     listed = (output_size,) * rank if isinstance(output_size, int | None) else tuple(output_size)
     if len(listed) != rank:
         raise RuntimeError(f"adaptive pool: output_size must have {rank} elements")
-    return tuple(n if o is None else int(o) for n, o in zip(image, listed, strict=True))
+    found = tuple(n if o is None else int(o) for n, o in zip(image, listed, strict=True))
+    if min(found) < 0:
+        raise RuntimeError(
+            "adaptive pool: elements of output_size must be greater than or equal to 0, but got "
+            f"{list(found)}"
+        )
+    return found
 
 
 def _regular(image: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...] | None:

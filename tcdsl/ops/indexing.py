@@ -9,7 +9,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, promote
+from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape, promote
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -353,7 +353,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements at which a mask is true, shape (K,)."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    shape = broadcast_shape([tuple(input.shape), tuple(mask.shape)])
     wide = input if tuple(input.shape) == shape else input.expand(shape)
     return index_select(wide.reshape(-1), 0, _true_places(mask, shape))
 

@@ -150,7 +150,10 @@ def _added(name: str) -> Callable[..., Tensor]:
         elif len(args) == 4 and not isinstance(args[0], Tensor):
             beta, args = args[0], args[1:]
         params = op.forms.params[:3]
-        input, a, b = (*args, *(named[p] for p in params[len(args) :]))
+        operands = (*args, *(named.pop(p, None) for p in params[len(args) :]))
+        if named or len(operands) != 3 or not all(isinstance(o, Tensor) for o in operands):
+            raise TypeError(f"{name}() takes the Tensors {', '.join(params)}, and beta, alpha, out")
+        input, a, b = operands
         shape = _shape_of(name, a, b)
         if tuple(input.shape) != shape:
             input = input.expand(shape)

@@ -65,10 +65,12 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
     """Return which dimensions a call names, rising; all for None and for none at all."""
     if dim is None:
         return tuple(range(rank))
-    if isinstance(dim, int):
-        dim = dim_of(dim, rank)
+    if hasattr(dim, "__index__") and not getattr(dim, "ndim", 0):
+        dim = dim_of(dim, rank)  # type: ignore[arg-type]  # of NumPy, perhaps
         return (dim,) if rank else ()
-    found = sorted(dim_of(d, rank) for d in dim)
+    if isinstance(dim, str) or not hasattr(dim, "__iter__"):
+        raise TypeError(f"expected dim as an int or a tuple of ints, got {type(dim).__name__}")
+    found = sorted(dim_of(d, rank) for d in dim)  # type: ignore[union-attr]
     for a, b in pairwise(found):
         if a == b:
             raise RuntimeError(f"dim {a} appears multiple times in the list of dims")

@@ -242,6 +242,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 @viewed("SqueezeBackward0", "closed", _reshaped, FORM)
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Return a view without dimensions of one element: all of them, or those named."""
+    if not isinstance(input, Tensor):
+        kind = type(input).__name__
+        raise TypeError(f"squeeze(): argument 'input' must be Tensor, not {kind}")
     if dim is None:
         return squeeze(input)
     if not isinstance(dim, tuple | list):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling, internal, on_device
-from tcdsl.ops.rules import default_float
+from tcdsl.ops.rules import broadcast_shape, default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import Device, place_of
 
@@ -353,6 +354,9 @@ def randperm(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return the integers from 0 to n - 1 in an order of chance."""
+    n = operator.index(n)
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
     with (default_generator if generator is None else generator).numpy() as source:
         order = from_numpy(source.permutation(n).astype(dtype.numpy))
     if out is None:
@@ -377,7 +381,7 @@ def normal(
         Where both are numbers.
     """
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
-        shape = np.broadcast_shapes(*(tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)))
+        shape = broadcast_shape([tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)])
         made = randn(shape, generator=generator) * std + mean
         return made if out is None else out.copy_(made)
     if size is None:

@@ -314,3 +314,36 @@ def test_a_generator_is_without_gradients_in_its_steps_only() -> None:
     assert end.value.value == 7
     assert (x * 2).requires_grad
     gc.collect()
+
+
+# ---- arguments
+
+
+def test_a_pass_begins_at_as_many_tensors_as_there_are() -> None:
+    x = ones(2, requires_grad=True)
+    backward([x.sum() * n for n in range(100)])
+    assert x.grad.tolist() == [4950, 4950]
+    (gradient,) = tcdsl.autograd.grad([x * 1 for _ in range(70)], [x], [ones(2)] * 70)
+    assert gradient is not None
+    assert gradient.tolist() == [70, 70]
+
+
+def test_arguments_of_no_meaning_are_told_in_words() -> None:
+    x = ones(2, 3)
+    assert x.sum(np.int64(1)).tolist() == [3, 3]
+    for dim in (1.0, "a"):
+        with pytest.raises(TypeError, match="expected dim as an int or a tuple of ints"):
+            x.sum(dim)
+    with pytest.raises(TypeError, match="must be Tensor, not str"):
+        library.squeeze("a")
+    for args in ((x,), (x, x, 3), (x, x, x, x, x, x)):
+        with pytest.raises(TypeError, match="takes the Tensors input, mat1, mat2"):
+            library.addmm(*args)
+    with pytest.raises(RuntimeError, match="n must be non-negative"):
+        library.randperm(-1)
+    with pytest.raises(TypeError):
+        library.randperm("abc")
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        library.masked_select(library.arange(5), library.ones(4) > 0)
+    with pytest.raises(RuntimeError, match="elements of output_size must be greater than or equal"):
+        functional.adaptive_max_pool1d(ones(1, 1, 3), -1)
