@@ -499,6 +499,8 @@ class Module:
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         metadata = getattr(state_dict, "_metadata", None) or {}
 
         def load(module: Module, prefix: str) -> None:

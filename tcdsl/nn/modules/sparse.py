@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 from tcdsl import library
@@ -11,6 +12,15 @@ from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
+
+
+def _say_dense(name: str) -> None:
+    warnings.warn(
+        f"{name}(sparse=True): there are no sparse tensors here, gradients are dense: the numbers "
+        "are the same, but a step costs as much as the whole table",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 class Embedding(Module):
@@ -29,7 +39,7 @@ class Embedding(Module):
     scale_grad_by_freq : bool
         Divide gradients of rows by how often they are looked up in a call.
     sparse : bool
-        Taken for the sake of programs that say it; gradients are dense.
+        Taken for the sake of programs that say it: it warns, and gradients are dense.
 
     Attributes
     ----------
@@ -60,6 +70,8 @@ class Embedding(Module):
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
+        if sparse:
+            _say_dense(type(self).__name__)
         if _weight is None:
             self.weight = Parameter(library.empty(num_embeddings, embedding_dim))
             self.reset_parameters()
@@ -131,7 +143,7 @@ class EmbeddingBag(Module):
     mode : str
         'sum', 'mean' or 'max'.
     sparse : bool
-        Taken for the sake of programs that say it; gradients are dense.
+        Taken for the sake of programs that say it: it warns, and gradients are dense.
 
     Attributes
     ----------
@@ -159,6 +171,8 @@ class EmbeddingBag(Module):
         self.scale_grad_by_freq = scale_grad_by_freq
         self.mode = mode
         self.sparse = sparse
+        if sparse:
+            _say_dense(type(self).__name__)
         self.weight = Parameter(library.empty(num_embeddings, embedding_dim))
         self.reset_parameters()
 

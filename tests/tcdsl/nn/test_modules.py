@@ -170,3 +170,13 @@ def test_lists() -> None:
     line = nn.Sequential(OrderedDict(one=nn.ReLU(), two=nn.Tanh()))
     assert type(line.two).__name__ == "Tanh"
     assert len(line[:1]) == 1
+
+
+def test_names_of_before_say_what_they_are_now() -> None:
+    with pytest.warns(FutureWarning, match=r"deprecated in favor of `nn.init.constant_`"):
+        assert nn.init.constant(tc.zeros(2), 3).tolist() == [3, 3]
+    for kind in (nn.Embedding, nn.EmbeddingBag):
+        with pytest.warns(UserWarning, match="gradients are dense"):
+            assert kind(3, 2, sparse=True).sparse
+    with pytest.raises(TypeError, match="Expected state_dict to be dict-like"):
+        Net().load_state_dict([1])  # type: ignore[arg-type]
