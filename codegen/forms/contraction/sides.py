@@ -67,7 +67,7 @@ def chosen_panel(ctx: Context, values: Mapping[str, Value]) -> Panel:
         raise ScheduleError(f"{ctx.prefix}: no vectors along '{name}'")
     panel = required(ctx, sides[name])
     count, options = values.get("word", 1), words_for(ctx, panel)
-    if count == 1 or not options or values.get("method") == "dot":  # which packs nothing
+    if count == 1 or not options or values.get("method") in ("dot", "stream"):  # without words
         return panel
     words = next((w for w in options if w.count == count), None)
     if words is None:
