@@ -59,6 +59,11 @@ def takes(ctx: Context, space: IterationSpace) -> bool:
     """Whether strides are seen at run time only, and no value hangs on its place in a row."""
     if ctx.is_exact() or not space.kept or len(space.sweeps[0]) != 1:
         return False
+    made = {s.target for s in ctx.group.statements}
+    written = {ctx.operands.buffer(name).home for name in made}
+    before = [n for n in ctx.group.wanted() - made if ctx.operands.buffer(n).home in written]
+    if before and len(made) > 1:
+        return False  # copies of a row would hold what a statement has overwritten
     layouts = [
         ctx.operands.layout(name)
         for name in {a[0] for a in space.linear}
