@@ -199,7 +199,7 @@ def test_a_model_of_single_operations_learns(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_table_of_the_library_checks_and_times_a_call_and_a_step(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     for only, names in (
-        ("add of 16", ["add of 16", "add of 16, and back"]),
+        ("add of 16", ["add of 16", "add of 16, recorded", "add of 16, and back"]),
         ("tiny MLP", ["step of a tiny MLP, 2x8-8-4"]),
     ):
         options = ("--only", only, "--seconds", "0.02", "--json", str(path))
