@@ -291,10 +291,14 @@ class LaneScope:
             half = short_name(dtype)
             if a.dtype == INT32 and half == "bf16":  # which is rounded once
                 value = vector_call("odd", self.type(INT32), value)
-            value = _converted(value, t)
-            rounded = ir.Call(f"tc_narrow_{half}", (value,), HALVES)
-            return ir.Call(f"tc_widen_{half}", (rounded,), t)
+            return rounded(_converted(value, t), t, dtype)
         return _converted(value, t)
+
+
+def rounded(value: ir.Expr, t: ir.Vector, half: DType) -> ir.Expr:
+    """Return lanes of float32 as they are once they were stored as a half."""
+    name = short_name(half)
+    return ir.Call(f"tc_widen_{name}", (ir.Call(f"tc_narrow_{name}", (value,), HALVES),), t)
 
 
 def _converted(value: ir.Expr, t: ir.Vector) -> ir.Expr:

@@ -136,8 +136,8 @@ class _Builder:
         store = None
         buffer = self.ctx.program.buffer(s.target)
         if s is not last:
-            if buffer.role == "return" and dtype.is_half:
-                raise Unfused(f"'{s.target}' is rounded to {dtype} before it is read")
+            if buffer.role == "return" and buffer.dtype.is_half:
+                raise Unfused(f"'{s.target}' is rounded to {buffer.dtype} before it is read")
             if s.target not in self.ctx.group.local and buffer.home != self.home(last.target):
                 subs = self.problem.statement.subs
                 store = self.access(f"s{len(self.steps)}", s.target, subs, is_read=False)

@@ -186,6 +186,7 @@ class RowPoints(RowValues):
             dtype = self.operands.buffer(s.base).dtype
             before = scope.vector(typed.Read(s.base, s.subs, dtype))
             value = combined(operator(s.op), before, value)
+        value = self.as_stored(s, value)
         access = s.target, s.subs
         if self.in_memory(s.target) and self.is_rounded(access, value, point):
             assert isinstance(value, Call), "a widening"

@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.scalars import narrow, widen
+from tcdsl.codegen.forms.base.scalars import convert, narrow, widen
 from tcdsl.codegen.forms.base.space import Access, IterationSpace
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var
+from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var, Vector
 from tcdsl.codegen.loops.names import fresh, safe_name
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.dtypes import FLOAT32, DType
 
 
 class RowValues:
@@ -80,6 +82,20 @@ class RowValues:
     def in_memory(self, name: str) -> bool:
         """Whether somebody reads a buffer's elements from memory."""
         return name in self.space.arena or name not in self.ctx.group.local
+
+    def as_stored(self, s: Statement, value: Expr) -> Expr:
+        """Return a value as the readers of its target see it, a scalar or a vector.
+
+        What combines has float32 values into a half; who reads it from a register sees what is
+        stored. An assignment has its cast in its value.
+        """
+        buffer = self.operands.buffer(s.target)
+        if s.op == "=" or buffer.role == "temp" or not buffer.dtype.is_half:
+            return value
+        t = b.type_of(value)
+        if not isinstance(t, Vector):
+            return convert(value, FLOAT32, buffer.dtype)
+        return vexpr.rounded(value, t, buffer.dtype)
 
     def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
         """Return the row's pointer of an access and the position behind it."""

@@ -114,6 +114,7 @@ class RowNest(RowPoints):
             held = self.values.get(s.base)
             before = held if held is not None else self.element((s.base, s.subs), {})
             value = combine(s.op, before, value)
+        value = self.as_stored(s, value)
         if not isinstance(value, Var | Const):
             name = fresh(s.target.replace(".", "_") + "_value", self.taken)
             self.taken.add(name)
@@ -366,6 +367,7 @@ class RowNest(RowPoints):
                 if before is None:
                     before = self.element((s.base, s.subs), point.counters)
                 value = combine(s.op, before, value)
+            value = self.as_stored(s, value)
             if not isinstance(value, Var):
                 var = Var(self.fresh("v"), b.type_of(value))
                 out.append(Let(var, value))

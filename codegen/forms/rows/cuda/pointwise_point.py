@@ -116,15 +116,13 @@ class PointText(RowValues):
                 if before is None:
                     before = self.element((s.base, s.subs), point.counters)
                 value = combine(s.op, before, value)
-            if self.in_memory(s.target):
-                value = narrow(value, stored)
+            value = narrow(value, stored)
             access = (s.target, s.subs)
             if any(access in _read(later.statement) for later in steps[k + 1 :]):
                 var = Var(self.fresh(safe_name(s.target.replace(".", "_"))), b.type_of(value))
                 out.append(Let(var, value))
                 value = var
-                rounded = self.in_memory(s.target)
-                point.local[access] = widen(value, stored) if rounded else value
+                point.local[access] = widen(value, stored)
             if self.in_memory(s.target):
                 out.append(self.put(access, point, value))
         return out

@@ -1,0 +1,87 @@
+"""Who reads an output of halves in the same pass sees what is stored, not what was computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl
+from tests.codegen.harness import problem
+from tests.cusim.harness import differential as simulated
+
+FOLDS = {  # indices and extents of the output, and what is summed
+    "rows": ("b", "B", "X(b, n)"),
+    "columns": ("n", "N", "X(b, n)"),
+    "points": ("b, n", "B,N", "X(b, n) * X(b, n)"),
+    "products": ("b, c", "B,B", "X(b, n) * X(c, n)"),
+    "scans": ("b, n", "B,N", "X(b, m) where m in 0:n+1, n in 0:N"),
+}
+CHAIN = """def f(float16(N) X, float16(N) Y) -> (float16(N) h) {
+  h(n) = X(n) * Y(n)
+  h(n) += h(n) * Y(n)
+  h(n) *= Y(n)
+}"""
+TURNS = """def f(float16(T,N) X, float16(N) Y) -> (float16(N) h) {
+  h(n) = Y(n)
+  for t in 0:T { h(n) *= X(t, n)  h(n) += h(n) * X(t, n) }
+}"""
+
+
+def whole(*shape: int) -> Any:
+    """Return halves whose sums float32 holds, and float16 does not."""
+    return np.random.default_rng(shape).integers(-901, 901, shape).astype(np.float16)
+
+
+def halves(*shape: int) -> Any:
+    return np.random.default_rng(shape).normal(size=shape).astype(np.float16)
+
+
+def once(x: Any) -> Any:
+    """Round to float16."""
+    return x.astype(np.float16).astype(np.float32)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.wide) for n in FOLDS])
+def test_readers_of_what_is_combined(name: str) -> None:
+    at, extents, terms = FOLDS[name]
+    text = f"""def f(float16(B,N) X) -> (float16({extents}) h, float({extents}) o) {{
+      h({at}) +=! {terms}
+      o({at}) = h({at}) * 1.0
+    }}"""
+    for kind in ("float16", "bfloat16"):
+        kernel = tcdsl.define(text.replace("float16", kind))
+        for n in (1, 5, 50, 701):
+            x = whole(7, n) if name != "points" else whole(7, n) / np.float16(64)
+            if kind == "bfloat16":
+                ml_dtypes = pytest.importorskip("ml_dtypes")
+                x = x.astype(ml_dtypes.bfloat16)
+            h, o = kernel(x)
+            np.testing.assert_array_equal(o, h.astype(np.float32))
+
+
+@pytest.mark.cc
+def test_a_chain_of_updates_rounds_each_time() -> None:
+    chain, turns = tcdsl.define(CHAIN), tcdsl.define(TURNS)
+    for n in (1, 5, 64, 701):
+        x, y, many = halves(n), halves(2 * n)[::2], halves(6, n)
+        a, c = x.astype(np.float32), y.astype(np.float32)
+        h = once(a * c)
+        h = once(h + h * c)
+        np.testing.assert_array_equal(chain(x, y), once(h * c))
+        h = c
+        for row in many.astype(np.float32):
+            h = once(h * row)
+            h = once(h + h * row)
+        np.testing.assert_array_equal(turns(many, y), h)
+
+
+@pytest.mark.wide
+@pytest.mark.cusim
+@pytest.mark.parametrize("text", [CHAIN, TURNS])
+def test_a_chain_of_updates_on_a_gpu(text: str) -> None:
+    shape = (37,) if text is CHAIN else (3, 37)
+    p = problem(text, halves(*shape), halves(37))
+    simulated(p)
