@@ -122,7 +122,7 @@ def test_columns_that_do_not_fuse_in_the_output() -> None:
     differential(everywhere([p]), terms=3)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_other_types_and_operands_with_gaps() -> None:
     half = odd(FAR, dtype="float16", tc="float16")
     double = odd(FAR, dtype="float64", tc="double")

@@ -64,7 +64,7 @@ def test_any_few_rows(text: str) -> None:
     differential([Case(p, True, streamed(p)) for p in cases], terms=1100)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_one_executable_streams_few_rows_and_has_panels_for_many() -> None:
     shapes = [(m, N, K) for m in (*range(1, 17), 21, 40)]
     shapes += [(0, N, K), (5, 0, 9), (5, 64, 0), (2, 1, 700), (66, N, K), (17, 33, 200)]

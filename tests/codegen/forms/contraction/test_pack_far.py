@@ -101,7 +101,7 @@ def test_any_sizes_tiles_and_layouts() -> None:
         assert_same(got, expected(case.problem), terms=300)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_halves_and_strides() -> None:
     made = [
         einsum(spec, SIZES[spec][1], dtype, step)

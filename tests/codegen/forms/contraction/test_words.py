@@ -90,7 +90,7 @@ def test_any_types_layouts_and_sizes(a: str, b: str) -> None:
     ])  # fmt: skip
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_wider_factors_and_sums() -> None:
     """What no word holds is widened; int16 * int16 fills an int32, and two of them wrap."""
     pairs = [("int32", "int32", "int32"), ("uint16", "int8", "int32"), ("int32", "int8", "int32")]

@@ -162,7 +162,7 @@ def others() -> Iterator[Problem]:
     )  # fmt: skip
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_any_layouts_sizes_strides_and_epilogues() -> None:
     shapes = (3, 17, 5), (5, 6, 0), (8, 37, 1029), (19, 67, 70)
     made = [
