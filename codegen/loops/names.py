@@ -30,3 +30,12 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def numbered(stem: str, taken: set[str]) -> str:
+    """Return stem with the first number behind it that is not taken, which it is from now on."""
+    n = 0
+    while f"{stem}{n}" in taken:
+        n += 1
+    taken.add(f"{stem}{n}")
+    return f"{stem}{n}"

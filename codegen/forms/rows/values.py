@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.base.scalars import convert, narrow, widen
 from tcdsl.codegen.forms.base.space import Access, IterationSpace
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var, Vector
-from tcdsl.codegen.loops.names import fresh, safe_name
+from tcdsl.codegen.loops.names import fresh, numbered, safe_name
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -45,11 +45,7 @@ class RowValues:
 
     def fresh(self, stem: str) -> str:
         """Return an unused name that starts with stem."""
-        n = 0
-        while f"{stem}{n}" in self.taken:
-            n += 1
-        self.taken.add(f"{stem}{n}")
-        return f"{stem}{n}"
+        return numbered(stem, self.taken)
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""

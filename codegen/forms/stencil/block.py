@@ -11,7 +11,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_unsafe, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Stmt, Var, Vector
-from tcdsl.codegen.loops.names import fresh
+from tcdsl.codegen.loops.names import fresh, numbered
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of
@@ -31,11 +31,7 @@ class Names:
 
     def fresh(self, stem: str) -> str:
         """Return an unused name that starts with stem."""
-        n = 0
-        while f"{stem}{n}" in self._taken:
-            n += 1
-        self._taken.add(f"{stem}{n}")
-        return f"{stem}{n}"
+        return numbered(stem, self._taken)
 
     def alone(self, stem: str) -> str:
         """Return stem, or with something behind it where it is taken."""
