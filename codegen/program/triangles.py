@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.decided import Sizes
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.inline import is_contraction
@@ -57,7 +57,7 @@ def _masked(program: Program, s: Statement, sizes: Mapping[str, int]) -> Stateme
     if spans[r.name][1] - spans[r.name][0] + 1 < _SHORTEST:
         return s
     cond = _condition(s, r, spans, sizes)
-    if cond is None or not _is_inside(program, s, spans, sizes):
+    if cond is None or not _is_inside(program, s, sizes):
         return s
     nothing = typed.Lit(identity_of(s.op, dtype), dtype)
     ranges = tuple(replace(x, bounds=None) if x is r else x for x in s.ranges)
@@ -119,27 +119,15 @@ def _condition(
     return None
 
 
-def _is_inside(
-    program: Program,
-    s: Statement,
-    spans: Mapping[str, tuple[int, int]],
-    sizes: Mapping[str, int],
-) -> bool:
+def _is_inside(program: Program, s: Statement, sizes: Mapping[str, int]) -> bool:
     """Whether all reads are inside at all points of the box, those that do not count too."""
+    ranges = {r.name: r for r in s.ranges}
     for read in s.reads():
         for e, extent in zip(read.subs, program.buffer(read.tensor).shape, strict=True):
             a = affine_of(e)
             if a is None or not {*a.const.symbols()} <= sizes.keys():
                 return False
-            low, high = _ends(a, spans, sizes)
+            low, high = (x.evaluate(sizes) for x in a.ends(ranges))
             if low < 0 or high >= extent.evaluate(sizes):
                 return False
     return True
-
-
-def _ends(
-    a: Affine, spans: Mapping[str, tuple[int, int]], sizes: Mapping[str, int]
-) -> tuple[int, int]:
-    ends = [[c * x for x in spans[n]] for n, c in a.terms]
-    const = a.const.evaluate(sizes)
-    return const + sum(map(min, ends)), const + sum(map(max, ends))
