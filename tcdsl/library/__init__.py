@@ -17,10 +17,13 @@ from tcdsl.core.dtypes import DType
 from tcdsl.ops import families as _families
 from tcdsl.ops.table import PUBLIC
 from tcdsl.tensors import creation as _creation
+from tcdsl.tensors import data as _data
+from tcdsl.tensors import draws as _draws
 from tcdsl.tensors import indexing as _indexing
 from tcdsl.tensors import legacy as _legacy
 from tcdsl.tensors import methods as _methods
 from tcdsl.tensors import parts as _parts
+from tcdsl.tensors import ranges as _ranges
 from tcdsl.tensors import storages as _storages
 from tcdsl.tensors.devices import Device
 
@@ -69,10 +72,13 @@ _ = (
     autograd,
     _families,
     _creation,
+    _data,
+    _draws,
     _indexing,
     _legacy,
     _methods,
     _parts,
+    _ranges,
     _storages,
 )  # what they publish is below
 

@@ -124,7 +124,7 @@ def _tensor(value: Any, like: Tensor) -> Tensor:
     if value is None or isinstance(value, str):
         kind = f"torch.{NAMES[like.dtype.name]}Tensor"
         raise TypeError(f"can't assign a {type(value).__name__} to a {kind}")
-    from tcdsl.tensors.creation import as_tensor  # late: it stands on this room's neighbours
+    from tcdsl.tensors.data import as_tensor  # late: it stands on this room's neighbours
 
     return as_tensor(value, like.dtype)
 

@@ -182,7 +182,7 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 def _accumulated(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tensor:
     """Return a copy to which values are added, by their places in a row of all elements."""
-    from tcdsl.tensors.creation import arange  # late: creation stands on what is attached here
+    from tcdsl.tensors.ranges import arange  # late: creation stands on what is attached here
 
     places = arange(x.numel()).view(x.shape)[indices]
     wide = values.to(x.dtype).expand(places.shape)

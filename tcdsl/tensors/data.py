@@ -1,0 +1,135 @@
+"""Tensors of numbers that are there: Python's, in sequences, and those of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tcdsl import core
+from tcdsl.core import Tensor, dtypes
+from tcdsl.core.dtypes import DType
+from tcdsl.ops import on_device
+from tcdsl.ops.rules import default_float
+from tcdsl.ops.table import publish
+from tcdsl.tensors.creation import Place, finished, type_of_number
+from tcdsl.tensors.devices import place_of
+
+__all__ = ["as_tensor", "from_numpy", "tensor"]
+
+_OF_PYTHON = {bool, int, float}
+
+
+def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor over the memory of an array.
+
+    Raises
+    ------
+    TypeError
+        If it is no array, or of a type that tensors do not have.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return core.from_numpy(ndarray)
+
+
+def tensor(
+    data: Any,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor that holds a copy of numbers.
+
+    Parameters
+    ----------
+    data : number, nested sequence of numbers, array or Tensor
+    dtype : dtype, optional
+        By default int64 for ints, bool for bools, `get_default_dtype()` for floats of Python; of
+        arrays and tensors their own.
+    device : device, str or int, optional
+    requires_grad : bool
+
+    Raises
+    ------
+    ValueError
+        If sequences differ in length.
+    RuntimeError
+        If requires_grad goes with a type that is no float.
+    """
+    made = on_device.moved(_copied(data, dtype), place_of(device))
+    return finished(made, requires_grad)
+
+
+def _copied(data: Any, dtype: DType | None) -> Tensor:
+    if isinstance(data, Tensor):
+        plain = data.detach()
+        copied: Tensor = plain.clone() if dtype in (None, plain.dtype) else plain.to(dtype)
+        return copied
+    if type(data) in (bool, int, float):
+        made = core.empty((), type_of_number(data) if dtype is None else dtype)
+        return made.fill_(data)
+    array = _array_of(data, dtype)
+    return core.from_numpy(array)
+
+
+def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+    """Return numbers as an array of its own, of a type that tensors have."""
+    is_array = isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array_interface__")
+    if not is_array:
+        data = _plain(data)
+    try:
+        array = np.array(data, order="C")
+    except ValueError as error:
+        raise ValueError(_ragged(data) or str(error)) from None
+    if array.dtype.kind not in "biuf" and dtypes.dtype_of(array.dtype) is None:
+        if array.dtype.kind == "U":
+            raise TypeError("new(): invalid data type 'str'")
+        raise TypeError(f"can't convert an array of {array.dtype} to a tensor")
+    if dtype is not None:
+        return array.astype(dtypes.dtype_meant(dtype).numpy, copy=False)
+    if not is_array and (array.dtype.kind == "f" or array.size == 0):
+        return array.astype(default_float().numpy, copy=False)
+    if not is_array and array.dtype.kind in "iu":
+        return array.astype(np.int64, copy=False)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _ragged(data: Any, dim: int = 0) -> str:
+    """Return which of sequences in sequences has another length than the first beside it."""
+    sizes = [len(x) if isinstance(x, Sequence) else -1 for x in data]
+    for n in sizes:
+        if n != sizes[0]:
+            if n < 0 or sizes[0] < 0:
+                return f"expected sequences at dim {dim + 1}, or numbers, but got both"
+            return f"expected sequence of length {sizes[0]} at dim {dim + 1} (got {n})"
+    if not sizes or sizes[0] < 0:
+        return ""
+    return next((found for x in data if (found := _ragged(x, dim + 1))), "")
+
+
+def _plain(data: Any) -> Any:
+    """Return sequences in which tensors are the numbers that they hold."""
+    if isinstance(data, Tensor):
+        return data.detach().cpu().numpy() if data.ndim else data.item()
+    if isinstance(data, list | tuple | range):
+        return data if {*map(type, data)} <= _OF_PYTHON else [_plain(x) for x in data]
+    return data
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Place = None) -> Tensor:
+    """Return data as a tensor, without a copy where it is a tensor or an array of the type."""
+    dtype = None if dtype is None else dtypes.dtype_meant(dtype)
+    if isinstance(data, Tensor):
+        same: Tensor = data if dtype in (None, data.dtype) else data.to(dtype)
+        return same if device is None else on_device.moved(same, place_of(device))
+    if isinstance(data, np.ndarray) and dtypes.dtype_of(data.dtype) in (
+        (dtype,) if dtype is not None else dtypes.ALL
+    ):
+        return on_device.moved(core.from_numpy(data), place_of(device))
+    return tensor(data, dtype, device)
+
+
+for _name in __all__:
+    publish(globals()[_name], (_name,), on=("torch",))

@@ -1,0 +1,169 @@
+"""Tensors of chance: uniform, normal, integers, orders."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core.dtypes import DType
+from tcdsl.ops import filling, on_device
+from tcdsl.ops.rules import broadcast_shape
+from tcdsl.ops.table import publish
+from tcdsl.tensors.creation import Place, blank, finished, like, size_of
+from tcdsl.tensors.devices import place_of
+
+__all__ = [
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+]
+
+
+def rand(
+    *sizes: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return numbers that are uniform in [0, 1); parameters as of `empty`."""
+    made = blank(size_of(sizes), dtype, device, out)
+    return finished(filling.uniform_(made, generator=generator), requires_grad)
+
+
+def randn(
+    *sizes: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return numbers that are normal of mean 0 and deviation 1; parameters as of `empty`."""
+    made = blank(size_of(sizes), dtype, device, out)
+    return finished(filling.normal_(made, generator=generator), requires_grad)
+
+
+def rand_like(
+    input: Tensor,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers that are uniform in [0, 1), in another tensor's shape and type."""
+    return finished(filling.uniform_(like(input, dtype, device)), requires_grad)
+
+
+def randn_like(
+    input: Tensor,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return normal numbers in another tensor's shape and type."""
+    return finished(filling.normal_(like(input, dtype, device)), requires_grad)
+
+
+def randint(
+    *bounds: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+    **named: Any,
+) -> Tensor:
+    """Return integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Parameters
+    ----------
+    low, high : int
+    size : sequence of int
+    out, device, requires_grad
+        As of `empty`.
+    dtype : dtype, optional
+        By default int64.
+    """
+    given = list(bounds)
+    size = named.pop("size", None)
+    if size is None:
+        size = given.pop()
+    high = named.pop("high", None)
+    if high is None:
+        high = given.pop()
+    low = named.pop("low", given.pop() if given else 0)
+    if named or given:
+        raise TypeError("randint() takes high and size, or low, high and size")
+    kind = dtypes.int64 if dtype is None and out is None else dtype
+    made = blank(size_of((size,)), kind, device, out)
+    return finished(filling.random_(made, low, high, generator=generator), requires_grad)
+
+
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    dtype: DType | None = None,
+    device: Place = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return integers in [low, high), or [0, low), in another tensor's shape and type."""
+    bounds = (0, low) if high is None else (low, high)
+    return finished(filling.random_(like(input, dtype, device), *bounds), requires_grad)
+
+
+def randperm(
+    n: int,
+    out: Tensor | None = None,
+    dtype: DType = dtypes.int64,
+    device: Place = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return the integers from 0 to n - 1 in an order of chance."""
+    n = operator.index(n)
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    with (default_generator if generator is None else generator).numpy() as source:
+        order = from_numpy(source.permutation(n).astype(dtype.numpy))
+    if out is None:
+        return finished(on_device.moved(order, place_of(device)), requires_grad)
+    return blank((n,), None, device, out).copy_(order)
+
+
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    out: Tensor | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return normal numbers of means and deviations, each a number or a tensor.
+
+    Parameters
+    ----------
+    mean, std : float or Tensor
+    size : sequence of int, optional
+        Where both are numbers.
+    """
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        shape = broadcast_shape([tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)])
+        made = randn(shape, generator=generator) * std + mean
+        return made if out is None else out.copy_(made)
+    if size is None:
+        raise TypeError("normal() of two numbers needs size=")
+    made = blank(size_of((size,)), None, None, out)
+    return filling.normal_(made, mean, std, generator=generator)
+
+
+for _name in __all__:
+    publish(globals()[_name], (_name,), on=("torch",))
