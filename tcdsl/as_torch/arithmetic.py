@@ -38,7 +38,7 @@ _FLOATS = """
 
 def type_name(dtype: DType) -> str:
     """Return PyTorch's name of tensors of a type, as 'torch.FloatTensor'."""
-    from tcdsl.tensors.methods import TYPE_NAMES
+    from tcdsl.tensors.types import TYPE_NAMES
 
     return "torch." + next(name for name, known in TYPE_NAMES.items() if known is dtype)
 

@@ -23,8 +23,10 @@ from tcdsl.tensors import indexing as _indexing
 from tcdsl.tensors import legacy as _legacy
 from tcdsl.tensors import methods as _methods
 from tcdsl.tensors import parts as _parts
+from tcdsl.tensors import protocols as _protocols
 from tcdsl.tensors import ranges as _ranges
 from tcdsl.tensors import storages as _storages
+from tcdsl.tensors import types as _types
 from tcdsl.tensors.devices import Device
 
 _OWN: dict[str, Any] = {
@@ -78,8 +80,10 @@ _ = (
     _legacy,
     _methods,
     _parts,
+    _protocols,
     _ranges,
     _storages,
+    _types,
 )  # what they publish is below
 
 

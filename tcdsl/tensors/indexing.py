@@ -20,6 +20,7 @@ from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import ARGUMENTS, Shape, of_part, plain, viewed
+from tcdsl.tensors.data import as_tensor
 
 __all__ = ["getitem", "setitem"]
 
@@ -124,8 +125,6 @@ def _tensor(value: Any, like: Tensor) -> Tensor:
     if value is None or isinstance(value, str):
         kind = f"torch.{NAMES[like.dtype.name]}Tensor"
         raise TypeError(f"can't assign a {type(value).__name__} to a {kind}")
-    from tcdsl.tensors.data import as_tensor  # late: it stands on this room's neighbours
-
     return as_tensor(value, like.dtype)
 
 

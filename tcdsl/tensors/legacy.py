@@ -15,7 +15,7 @@ from tcdsl.ops.table import publish
 from tcdsl.tensors import creation
 from tcdsl.tensors.creation import Place
 from tcdsl.tensors.data import tensor
-from tcdsl.tensors.methods import TYPE_NAMES
+from tcdsl.tensors.types import TYPE_NAMES
 
 __all__: list[str] = []
 

@@ -8,7 +8,8 @@ from typing import Any
 from tcdsl.core import Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.table import publish
-from tcdsl.tensors.methods import TYPE_NAMES
+from tcdsl.tensors.ranges import arange
+from tcdsl.tensors.types import TYPE_NAMES
 
 __all__ = ["Storage", "is_storage"]
 
@@ -182,8 +183,6 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 def _accumulated(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tensor:
     """Return a copy to which values are added, by their places in a row of all elements."""
-    from tcdsl.tensors.ranges import arange  # late: creation stands on what is attached here
-
     places = arange(x.numel()).view(x.shape)[indices]
     wide = values.to(x.dtype).expand(places.shape)
     added: Tensor = x.reshape(-1).index_add(0, places.reshape(-1), wide.reshape(-1))
