@@ -66,8 +66,8 @@ from tcdsl.ops.distances import (
     triplet_margin_loss,
 )
 from tcdsl.ops.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
+from tcdsl.ops.embeddings import embedding, embedding_bag, one_hot
 from tcdsl.ops.fractional import fractional_max_pool2d
-from tcdsl.ops.indexing import embedding, embedding_bag, one_hot
 from tcdsl.ops.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,

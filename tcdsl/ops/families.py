@@ -25,6 +25,8 @@ FAMILIES = (
     "resampling",
     "copies",
     "indexing",
+    "masks",
+    "embeddings",
     "sorting",
     "dropout",
     "linalg",

@@ -5,34 +5,19 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from tcdsl.core import Op, Tensor, dtypes, from_numpy
-from tcdsl.ops.on_device import moved
-from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape, promote
-from tcdsl.ops.table import Family, in_place, op_of_text, publish
+from tcdsl.core import Op, Tensor, dtypes
+from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of
 
-ops = Family(__file__)
 
-_take = ops.op("take")
-_masked_fill = ops.op("masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast)
-_masked_fill_into = ops.op(
-    "masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast, writes=True
-)
-_where = ops.op("chosen", types=lambda operands: promote(operands), shape=broadcast)
-_embedding = ops.op("embedding", vjp="embedding_vjp")
-_embedding_by_frequency = ops.op("embedding", vjp="embedding_by_frequency_vjp")
-_count = ops.op("count", vjp=None)
-_weigh = ops.op("weigh")
-_bags = {mode: ops.op(f"bag_{mode}") for mode in ("sum", "mean", "max", "weighted")}
+def integers(index: Tensor, name: str) -> Tensor:
+    """Return subscripts as int64.
 
-
-def _of_text(text: str, *, writes: bool) -> Op:
-    return op_of_text(text, writes=writes)
-
-
-def _integers(index: Tensor, name: str) -> Tensor:
+    Raises
+    ------
+    RuntimeError
+        If they are no integers.
+    """
     if index.dtype not in (dtypes.int64, dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint8):
         raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}")
     return index.to(dtypes.int64)
@@ -67,7 +52,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     index : Tensor, int64
         Of the result's shape, which is nowhere but in dim larger than input's.
     """
-    index = _integers(index, "gather")
+    index = integers(index, "gather")
     if not input.ndim:
         return gather(input.reshape(1), 0, index.reshape(-1)).reshape(index.shape)
     dim = dim_of(dim, input.ndim)
@@ -91,7 +76,7 @@ def _scatter(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op
     ranges = ", ".join(f"j{d} in 0:{n}" for d, n in enumerate(j))
     source = "T src" if is_number else f"T({', '.join(_names('S', rank))}) src"
     value = "src" if is_number else f"src({at})"
-    return _of_text(
+    return op_of_text(
         f"def scatter<T>(T({x}) input, int64({', '.join(j)}) index, {source}) -> (T({x}) out) {{\n"
         f"  out({i}) = input({i})\n"
         f"  out({place}) {how} {value} where {ranges}\n}}",
@@ -114,7 +99,7 @@ _HOW = {"add": "+=", "multiply": "*=", None: "="}
 def _scattered(
     name: str, input: Tensor, dim: int, index: Tensor, src: Any, how: str, writes: bool
 ) -> Tensor:
-    index = _integers(index, name)
+    index = integers(index, name)
     if not input.ndim:
         flat = src.reshape(-1) if isinstance(src, Tensor) else src
         made = _scattered(name, input.reshape(1), 0, index.reshape(-1), flat, how, writes)
@@ -210,7 +195,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _row(index: Tensor, name: str) -> Tensor:
-    index = _integers(index, name)
+    index = integers(index, name)
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector")
     return index if index.ndim else index.reshape(1)
@@ -227,7 +212,7 @@ def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) ->
     alpha, times = (", T alpha", "alpha * ") if how == "+=" else ("", "")
     head = f"T({', '.join(x)})"
     others = ", ".join(f"{at[d]} in 0:{x[d]}" for d in range(rank) if d != dim)
-    return _of_text(
+    return op_of_text(
         f"def index_into<T>({head} input, int64(K) index, {source}{alpha}) -> ({head} out) {{\n"
         f"  out({', '.join(at)}) = input({', '.join(at)})\n"
         f"  out({place}) {how} {times}{value}"
@@ -292,7 +277,8 @@ def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tenso
     return _indexed_into("index_copy", input, dim, index, source, "=", True)
 
 
-def _number(input: Tensor, value: Any) -> Any:
+def number_for(input: Tensor, value: Any) -> Any:
+    """Return a value, a number or a tensor of rank 0, as a number of Python of a tensor's kind."""
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
@@ -307,319 +293,15 @@ def _number(input: Tensor, value: Any) -> Any:
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return a copy whose parts of given numbers hold one value."""
-    return _indexed_into("index_fill", input, dim, index, _number(input, value), "=", False)
+    return _indexed_into("index_fill", input, dim, index, number_for(input, value), "=", False)
 
 
 def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Write one value into the parts of given numbers."""
-    return _indexed_into("index_fill", input, dim, index, _number(input, value), "=", True)
+    return _indexed_into("index_fill", input, dim, index, number_for(input, value), "=", True)
 
 
-# ---- masks and flat places
-
-
-def _mask(mask: Tensor, name: str) -> Tensor:
-    """Return a mask, which is one of bools."""
-    if mask.dtype is not dtypes.bool_:
-        raise RuntimeError(
-            f"{name} only supports boolean masks, but got mask with dtype "
-            f"{C_NAMES[mask.dtype.name]}"
-        )
-    return mask
-
-
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """Return a copy that holds one value where a mask is true."""
-    made: Tensor = _masked_fill(input, _mask(mask, "masked_fill_"), _number(input, value))
-    return made
-
-
-def masked_fill_(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """Write one value where a mask is true."""
-    made: Tensor = _masked_fill_into(input, _mask(mask, "masked_fill_"), _number(input, value))
-    return made
-
-
-def _true_places(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return the flat places at which a mask, broadcast to a shape, is true."""
-    array = moved(mask.detach(), 0)._array().astype(bool, copy=False)
-    if array.shape != shape:
-        array = np.broadcast_to(array, shape)
-    (places,) = array.ravel().nonzero()
-    return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
-
-
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements at which a mask is true, shape (K,)."""
-    if mask.dtype is not dtypes.bool_:
-        raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = broadcast_shape([tuple(input.shape), tuple(mask.shape)])
-    wide = input if tuple(input.shape) == shape else input.expand(shape)
-    return index_select(wide.reshape(-1), 0, _true_places(mask, shape))
-
-
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return a copy with the first elements of a source, in order, where a mask is true."""
-    places = _true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
-    if places.numel() > source.numel():
-        raise RuntimeError(
-            f"masked_scatter: expected a source of {places.numel()} elements, got {source.numel()}"
-        )
-    values = source.reshape(-1).narrow(0, 0, places.numel())
-    return index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
-
-
-masked_scatter_ = in_place(masked_scatter)
-
-
-def take(input: Tensor, index: Tensor) -> Tensor:
-    """Return elements of a tensor as if it had one dimension, in the index's shape."""
-    made: Tensor = _take(input.reshape(-1), _integers(index, "take"))
-    return made
-
-
-def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return a copy with elements written as if it had one dimension."""
-    places = _integers(index, "put_").reshape(-1)
-    places = _where(places < 0, places + input.numel(), places)
-    write = index_add if accumulate else index_copy
-    return write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
-
-
-put_ = in_place(put)
-
-
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """Return elements of one tensor where a condition is true, else of another.
-
-    With a condition alone the places where it is true, a tensor a dimension.
-    """
-    if input is None:
-        return nonzero(condition, as_tuple=True)
-    if condition.dtype not in (dtypes.bool_, dtypes.uint8):  # bytes were masks once
-        raise RuntimeError(
-            "where expected condition to be a boolean tensor, but got a tensor with dtype "
-            f"{NAMES[condition.dtype.name]}"
-        )
-    tensors = [t for t in (input, other) if isinstance(t, Tensor)]
-    if not tensors:
-        kind = promote((input, other))
-        input, other = (_full(condition, v, kind) for v in (input, other))
-    else:
-        kind = promote((input, other))
-        input, other = (
-            v if isinstance(v, Tensor) else _full(tensors[0], v, kind) for v in (input, other)
-        )
-    made: Tensor = _where(condition.to(dtypes.bool_), input, other)
-    return made
-
-
-def _full(like: Tensor, value: Any, kind: Any) -> Tensor:
-    from tcdsl.ops.filling import fill_  # late: a file beside, of which only this has need
-
-    made = from_numpy(np.empty((), kind.numpy))
-    return fill_(made, value)
-
-
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the subscripts of elements that are not 0, shape (K, rank)."""
-    array = moved(input.detach(), 0)._array()
-    if not array.ndim:  # as of one element, whose place has no subscripts
-        count = int(array != 0)
-        return (
-            nonzero(input.reshape(1), as_tuple=True)
-            if as_tuple
-            else input.new_empty((count, 0), dtype=dtypes.int64)
-        )
-    places = array.nonzero()
-    if as_tuple:
-        return tuple(
-            moved(from_numpy(p.astype(np.int64, copy=False)), input._device) for p in places
-        )
-    listed = (
-        places[0].reshape(-1, 1)
-        if len(places) == 1
-        else np.stack(places, 1).reshape(-1, input.ndim)
-    )
-    return moved(from_numpy(listed), input._device)
-
-
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Return rows of a table by number, (...) to (..., D).
-
-    Parameters
-    ----------
-    input : Tensor, integers
-    weight : Tensor, shape (V, D)
-    padding_idx : int, optional
-        A row without a gradient; a negative one counts from the end.
-    max_norm, norm_type : float
-        Rows that are looked up and whose norm is larger are scaled to it, in the table.
-    scale_grad_by_freq : bool
-        Divide gradients of rows by how often they are looked up.
-    sparse : bool
-        Gradients are dense either way.
-    """
-    if weight.ndim != 2:
-        raise RuntimeError("'weight' must be 2-D")
-    skipped = -1
-    if padding_idx is not None:
-        if not -weight.size(0) <= padding_idx < weight.size(0):
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        skipped = padding_idx % weight.size(0)
-    input = _integers(input, "embedding")
-    if max_norm is not None:
-        _limit_rows(weight, input, max_norm, norm_type)
-    op = _embedding_by_frequency if scale_grad_by_freq else _embedding
-    made: Tensor = op(input, weight, skipped)
-    return made
-
-
-def _limit_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are looked up, in the table, to a norm."""
-    table = weight.detach()
-    numbers = from_numpy(np.unique(input._array()))
-    rows = index_select(table, 0, numbers)
-    norms = rows.norm(norm_type, 1, True)
-    scale = (max_norm / (norms + 1e-7)).clamp(max=1.0)
-    index_copy_(table, 0, numbers, rows * scale)
-
-
-def embedding_bag(
-    input: Tensor,
-    weight: Tensor,
-    offsets: Tensor | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-) -> Tensor:
-    """Return sums, means or maxima of rows of a table, shape (B, D).
-
-    Parameters
-    ----------
-    input : Tensor, integers, shape (B, L) or (L,)
-    weight : Tensor, shape (V, D)
-    offsets : Tensor, shape (B,), optional
-        Where bags begin in an input of one dimension.
-    max_norm, norm_type, scale_grad_by_freq, sparse
-        As of `embedding`.
-    mode : str
-        'sum', 'mean' or 'max'.
-    per_sample_weights : Tensor, as input, optional
-        What rows are multiplied by, in sums.
-    """
-    if input.ndim == 2:
-        if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None")
-        batch, length = input.shape
-        ends = from_numpy(np.arange(batch + 1, dtype=np.int64) * length)
-        flat = input.reshape(-1)
-    elif input.ndim == 1 and offsets is not None:
-        flat = input
-        begins = offsets.detach()._array().astype(np.int64)
-        if begins.size and begins[0]:
-            raise RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
-                f"from position 0. However, got {begins[0]}"
-            )
-        if begins.size and begins[-1] > input.size(0):
-            raise RuntimeError(
-                f"offsets[-1] can not be greater than input's length {input.size(0)} but got "
-                f"offsets[-1] of {begins[-1]}"
-            )
-        ends = from_numpy(np.append(begins, input.size(0)))
-    else:
-        raise ValueError("input has to be a 2D Tensor, or a 1D one with offsets")
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    flat = _integers(flat, "embedding_bag")
-    if max_norm is not None:
-        _limit_rows(weight, flat, max_norm, norm_type)
-    if per_sample_weights is not None:
-        if mode != "sum":
-            raise NotImplementedError("per_sample_weights goes with mode='sum' only")
-        weighted: Tensor = _bags["weighted"](flat, weight, ends, per_sample_weights.reshape(-1))
-        return weighted
-    made: Tensor = _bags[mode](flat, weight, ends)
-    return made
-
-
-_one_hot = ops.op("one_hot", vjp=None)
-
-
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return 1 at each integer's place and 0 elsewhere, (...) to (..., C)."""
-    if num_classes < 0:
-        if not tensor.numel():
-            raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        num_classes = int(tensor.max().item()) + 1
-    elif num_classes and tensor.numel() and int(tensor.max().item()) >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
-    if tensor.numel() and int(tensor.min().item()) < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    count = num_classes
-    made: Tensor = _one_hot(tensor, C=count)
-    return made
-
-
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each integer comes, or the sums of its weights."""
-    numbers = _integers(input, "bincount")
-    if numbers.ndim != 1 or (numbers.numel() and int(numbers.min().item()) < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    size = max(minlength, int(numbers.max().item()) + 1 if numbers.numel() else 0)
-    if weights is None:
-        return counts(numbers, size)
-    begin = moved(from_numpy(np.zeros(size, weights.dtype.numpy)), numbers._device)
-    made: Tensor = _weigh(numbers, weights, begin)
-    return made
-
-
-def counts(numbers: Tensor, size: int) -> Tensor:
-    """Return how often each integer from 0 on comes, of which there are so many."""
-    begin = moved(from_numpy(np.zeros(size, np.int64)), numbers._device)
-    made: Tensor = _count(numbers, begin)
-    return made
-
-
-for _function in (
-    gather,
-    scatter,
-    scatter_add,
-    index_select,
-    index_add,
-    index_copy,
-    index_fill,
-    masked_fill,
-    masked_select,
-    masked_scatter,
-    take,
-    put,
-    nonzero,
-    bincount,
-):
+for _function in (gather, scatter, scatter_add, index_select, index_add, index_copy, index_fill):
     publish(_function, (_function.__name__,))
-for _writing in (
-    scatter_,
-    scatter_add_,
-    index_add_,
-    index_copy_,
-    index_fill_,
-    masked_fill_,
-    masked_scatter_,
-    put_,
-):
+for _writing in (scatter_, scatter_add_, index_add_, index_copy_, index_fill_):
     publish(_writing, (_writing.__name__,), on=("Tensor",))
-publish(where, ("where",), on=("torch",))
-publish(lambda self, condition, other: where(condition, self, other), ("where",), on=("Tensor",))

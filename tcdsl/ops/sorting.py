@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
-from tcdsl.ops.indexing import counts, gather, nonzero
+from tcdsl.ops.embeddings import counts
+from tcdsl.ops.indexing import gather
+from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.reductions import not_empty

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
-from tcdsl.ops.indexing import masked_select, with_nothing_written
+from tcdsl.ops.indexing import with_nothing_written
+from tcdsl.ops.masks import masked_select
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish

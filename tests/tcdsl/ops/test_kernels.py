@@ -151,7 +151,8 @@ ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "dispatch.py",
     "device_calls.py",  # numbers beside tensors on a GPU
     "on_device.py",  # what is moved there
-    "indexing.py",  # what is compacted: places of what is true
+    "masks.py",  # what is compacted: places of what is true
+    "embeddings.py",  # where bags begin; which rows are looked up
     "sorting.py",
     "matrices.py",
 }

@@ -1,0 +1,156 @@
+"""Masks: what is chosen or written where they are true; tensors as if of one dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.ops.indexing import index_add, index_copy, index_select, integers, number_for
+from tcdsl.ops.on_device import moved
+from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape, promote
+from tcdsl.ops.table import Family, in_place, publish
+
+ops = Family(__file__)
+
+_take = ops.op("take")
+_masked_fill = ops.op("masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast)
+_masked_fill_into = ops.op(
+    "masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast, writes=True
+)
+_where = ops.op("chosen", types=lambda operands: promote(operands), shape=broadcast)
+
+
+def _mask(mask: Tensor, name: str) -> Tensor:
+    """Return a mask, which is one of bools."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"{name} only supports boolean masks, but got mask with dtype "
+            f"{C_NAMES[mask.dtype.name]}"
+        )
+    return mask
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """Return a copy that holds one value where a mask is true."""
+    made: Tensor = _masked_fill(input, _mask(mask, "masked_fill_"), number_for(input, value))
+    return made
+
+
+def masked_fill_(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """Write one value where a mask is true."""
+    made: Tensor = _masked_fill_into(input, _mask(mask, "masked_fill_"), number_for(input, value))
+    return made
+
+
+def _true_places(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the flat places at which a mask, broadcast to a shape, is true."""
+    array = moved(mask.detach(), 0)._array().astype(bool, copy=False)
+    if array.shape != shape:
+        array = np.broadcast_to(array, shape)
+    (places,) = array.ravel().nonzero()
+    return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements at which a mask is true, shape (K,)."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shape([tuple(input.shape), tuple(mask.shape)])
+    wide = input if tuple(input.shape) == shape else input.expand(shape)
+    return index_select(wide.reshape(-1), 0, _true_places(mask, shape))
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Return a copy with the first elements of a source, in order, where a mask is true."""
+    places = _true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
+    if places.numel() > source.numel():
+        raise RuntimeError(
+            f"masked_scatter: expected a source of {places.numel()} elements, got {source.numel()}"
+        )
+    values = source.reshape(-1).narrow(0, 0, places.numel())
+    return index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
+
+
+masked_scatter_ = in_place(masked_scatter)
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Return elements of a tensor as if it had one dimension, in the index's shape."""
+    made: Tensor = _take(input.reshape(-1), integers(index, "take"))
+    return made
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Return a copy with elements written as if it had one dimension."""
+    places = integers(index, "put_").reshape(-1)
+    places = _where(places < 0, places + input.numel(), places)
+    write = index_add if accumulate else index_copy
+    return write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
+
+
+put_ = in_place(put)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """Return elements of one tensor where a condition is true, else of another.
+
+    With a condition alone the places where it is true, a tensor a dimension.
+    """
+    if input is None:
+        return nonzero(condition, as_tuple=True)
+    if condition.dtype not in (dtypes.bool_, dtypes.uint8):  # bytes were masks once
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{NAMES[condition.dtype.name]}"
+        )
+    tensors = [t for t in (input, other) if isinstance(t, Tensor)]
+    if not tensors:
+        kind = promote((input, other))
+        input, other = (_full(condition, v, kind) for v in (input, other))
+    else:
+        kind = promote((input, other))
+        input, other = (
+            v if isinstance(v, Tensor) else _full(tensors[0], v, kind) for v in (input, other)
+        )
+    made: Tensor = _where(condition.to(dtypes.bool_), input, other)
+    return made
+
+
+def _full(like: Tensor, value: Any, kind: Any) -> Tensor:
+    from tcdsl.ops.filling import fill_  # late: a file beside, of which only this has need
+
+    made = from_numpy(np.empty((), kind.numpy))
+    return fill_(made, value)
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Return the subscripts of elements that are not 0, shape (K, rank)."""
+    array = moved(input.detach(), 0)._array()
+    if not array.ndim:  # as of one element, whose place has no subscripts
+        count = int(array != 0)
+        return (
+            nonzero(input.reshape(1), as_tuple=True)
+            if as_tuple
+            else input.new_empty((count, 0), dtype=dtypes.int64)
+        )
+    places = array.nonzero()
+    if as_tuple:
+        return tuple(
+            moved(from_numpy(p.astype(np.int64, copy=False)), input._device) for p in places
+        )
+    listed = (
+        places[0].reshape(-1, 1)
+        if len(places) == 1
+        else np.stack(places, 1).reshape(-1, input.ndim)
+    )
+    return moved(from_numpy(listed), input._device)
+
+
+for _function in (masked_fill, masked_select, masked_scatter, take, put, nonzero):
+    publish(_function, (_function.__name__,))
+for _writing in (masked_fill_, masked_scatter_, put_):
+    publish(_writing, (_writing.__name__,), on=("Tensor",))
+publish(where, ("where",), on=("torch",))
+publish(lambda self, condition, other: where(condition, self, other), ("where",), on=("Tensor",))
