@@ -25,8 +25,83 @@ _MAX = {
 
 @cache
 def _avg(rank: int, size: tuple[int, ...]) -> Op:
-    made = op_of_text(spatial(ops.text("adaptive_avg_pool"), rank))
+    text = spatial(ops.text("adaptive_avg_pool"), rank)
+    made = op_of_text(text, vjp=_spread, saves=("like:input", "share"))
     return made.with_generics(**{f"O{d + 1}": n for d, n in enumerate(size)})
+
+
+def _spread(needs: int, d_out: Tensor, input: Tensor, share: Tensor) -> Any:
+    """Return the gradient of means: each element has its share of the windows that hold it."""
+    image, size = tuple(input.shape[1:]), tuple(share.shape)
+    return _spreading(image, size)(d_out, share), None
+
+
+def _gather(needs: int, d_input: Tensor, share: Tensor) -> Any:
+    """Return the gradient of shares, which are linear: means."""
+    return _avg(share.ndim, tuple(share.shape))(d_input, share), None
+
+
+@cache
+def _spreading(image: tuple[int, ...], size: tuple[int, ...]) -> Op:
+    """Return the op that gives elements their shares, one dimension after the other.
+
+    Element h is in windows h O / H to (h O + O - 1) / H: one or two of them where there are no more
+    windows than elements. The last dimension comes first, while all others are short. It looks its
+    elements up by first + last in a table: the windows, each with its sum with the next behind it.
+    """
+    rank = len(image)
+    windows = [f"o{d}" for d in range(rank)]
+    sizes = [f"O{d}" for d in range(rank)]
+    before, end = windows[:-1], rank - 1
+    if 0 < size[end] <= image[end]:
+        read = ", ".join([*before, f"min(j / 2 + k, O{end} - 1)"])
+        statements = [
+            f"t(n, {', '.join([*before, 'j'])}) +=! k <= j % 2 ? d_out(n, {read}) * share({read}) "
+            f": 0 where j in 0 : 2 * O{end} - 1, k in 0:2",
+            f"at(h) = int64(h) * O{end} / H{end} + (int64(h) * O{end} + O{end} - 1) / H{end} "
+            f"where h in 0:H{end}",
+            f"s{end}(n, {', '.join([*before, 'h'])}) = "
+            f"t(n, {', '.join([*before, f'clamp(at(h), 0, 2 * O{end} - 2)'])})",
+        ]
+    else:
+        read = ", ".join(windows)
+        statements = [f"s{rank}(n, {read}) = d_out(n, {read}) * share({read})"]
+        statements.append(_summed(rank, end))
+    statements += [
+        _at_most_two(rank, d) if size[d] <= image[d] else _summed(rank, d)
+        for d in reversed(range(end))
+    ]
+    extents = [f"H{d}" for d in range(rank)]
+    text = (
+        f"def adaptive_avg_pool_spread<{', '.join(extents)}, T>(T(N, {', '.join(sizes)}) d_out, "
+        f"T({', '.join(sizes)}) share) -> (T(N, {', '.join(extents)}) s0) {{\n  "
+        + "\n  ".join(statements)
+        + "\n}"
+    )
+    made = op_of_text(text, vjp=_gather, saves=("share",))
+    return made.with_generics(**{f"H{d}": n for d, n in enumerate(image)})
+
+
+def _parts(rank: int, d: int, *at: str) -> list[str]:
+    """Return subscripts where dimensions up to d are of windows, those behind of elements."""
+    before, behind = [f"o{i}" for i in range(d)], [f"h{i}" for i in range(d + 1, rank)]
+    return [", ".join(["n", *before, here, *behind]) for here in at]
+
+
+def _at_most_two(rank: int, d: int) -> str:
+    """Return the statement that gives elements of a dimension what their windows have."""
+    low, high = f"h{d} * O{d} / H{d}", f"(h{d} * O{d} + O{d} - 1) / H{d}"
+    to, first, last = _parts(rank, d, f"h{d}", low, high)
+    differ = f"{low} < {high}".replace(f"h{d}", f"int64(h{d})")  # as values they might wrap
+    both = f"s{d + 1}({first}) + ({differ} ? s{d + 1}({last}) : 0)"
+    return f"s{d}({to}) = {both} where h{d} in 0:H{d}"
+
+
+def _summed(rank: int, d: int) -> str:
+    """Return the same where windows are more than elements."""
+    to, each = _parts(rank, d, f"h{d}", f"o{d}")
+    there = f"o{d} in h{d} * O{d} / H{d} : (h{d} * O{d} + O{d} - 1) / H{d} + 1"
+    return f"s{d}({to}) +=! s{d + 1}({each}) where h{d} in 0:H{d}, {there}"
 
 
 @cache

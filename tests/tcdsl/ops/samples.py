@@ -432,6 +432,10 @@ def adaptive() -> Iterator[Sample]:
         yield Sample(f"adaptive_max_pool{rank}d", (x, (3, 2, 3)[:rank]))
         yield Sample(f"adaptive_max_pool{rank}d", (x, (3, 2, 3)[:rank], True), order=1)
     yield Sample("adaptive_avg_pool2d", (_normal(2, 6, 4), (3, None)))
+    # More windows than elements, as many, and nearly as many: an element is in two, or in more.
+    yield Sample("adaptive_avg_pool1d", (_normal(2, 2, 3), 7))
+    yield Sample("adaptive_avg_pool2d", (_normal(1, 2, 5, 3), (4, 7)))
+    yield Sample("adaptive_avg_pool3d", (_normal(1, 2, 2, 5, 7), (5, 5, 6)))
     yield Sample("adaptive_max_pool2d", (_normal(1, 2, 6, 4), (3, 2), True), order=1)
 
 
