@@ -99,7 +99,9 @@ class Forms:
         Whether results are written into the first operand.
     """
 
-    write_view: ClassVar[Callable[[Tensor, Tensor], Tensor]]  # of `views.py`, which stands on this
+    write_view: ClassVar[
+        Callable[[Tensor, Tensor], Tensor]
+    ]  # of `view_writes.py`, which stands on this
 
     def __init__(
         self,

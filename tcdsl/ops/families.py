@@ -7,6 +7,7 @@ import importlib
 FAMILIES = (
     "internal",
     "views",
+    "view_parts",
     "filling",
     "pointwise",
     "comparisons",

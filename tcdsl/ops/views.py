@@ -8,23 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-from tcdsl.core import (
-    FORM,
-    GRAD,
-    INPUT,
-    Op,
-    Recipe,
-    Tensor,
-    View,
-    is_grad_enabled,
-    record,
-    set_fn,
-    set_grad_enabled,
-    setup,
-    view,
-)
-from tcdsl.ops.dispatch import Forms
-from tcdsl.ops.internal import clone, copy_, zeros
+from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, view
+from tcdsl.ops.internal import clone
 from tcdsl.ops.table import op_of_text, publish
 
 Shape = tuple[int, ...]
@@ -33,12 +18,12 @@ MOST_DIMS = 64  # core.h
 ARGUMENTS = INPUT + 1  # of a recorded view: the tuple of those after the source
 
 
-def _no_vjp(gradient: Tensor) -> Tensor:
+def no_vjp(gradient: Tensor) -> Tensor:
+    """Stand in a recipe for the derivative that each recorded call brings."""
     raise AssertionError("a view brings its own")
 
 
-_OF_ONE = Recipe(_no_vjp, (GRAD,), (0,))
-_OF_TWO = Recipe(_no_vjp, (GRAD,), (0, 1))
+_OF_ONE = Recipe(no_vjp, (GRAD,), (0,))
 
 
 def _viewed(
@@ -394,195 +379,13 @@ def contiguous(input: Tensor) -> Tensor:
     return copy
 
 
-# ---- parts
-
-
-def _spread(dim: int, start: int, n: int, gradient: Tensor) -> Tensor:
-    """Return a gradient with zeros for the elements that a part has not."""
-    found: Tensor = _spreading(gradient.ndim, dim)(gradient, start, n)
-    return found
-
-
-@cache
-def _spreading(rank: int, dim: int) -> Op:
-    sizes = ", ".join(f"D{d}" for d in range(rank))
-    grown = ", ".join("n" if d == dim else f"D{d}" for d in range(rank))
-    index = ", ".join(f"i{d}" for d in range(rank))
-    read = ", ".join(f"i{d} - start" if d == dim else f"i{d}" for d in range(rank))
-    return op_of_text(
-        f"def spread<T>(T({sizes}) g, int64 start, int64 n) -> (T({grown}) out) "
-        f"{{ out({index}) = pad(g({read}), 0) where i{dim} in 0:n }}",
-        vjp=partial(_unspread, dim),
-        saves=("like:g", "start"),
-    )
-
-
-def _unspread(dim: int, needs: int, gradient: Tensor, part: Tensor, start: int) -> Any:
-    return narrow(gradient, dim, start, part.shape[dim]), None, None
-
-
-def of_part(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
-    """Return the gradient of a tensor by that of a part, which a plain subscript has chosen."""
-    key = arguments[0] if isinstance(arguments[0], tuple) else arguments
-    at = key.index(Ellipsis) if Ellipsis in key else len(key)
-    named = sum(e is not None for e in key) - (at < len(key))
-    listed = [*key[:at], *(slice(None),) * (form.ndim - named), *key[at + 1 :]]
-    cut: list[tuple[int, int]] = []  # dimensions and where parts of them begin
-    is_single = None not in listed
-    for dim, e in enumerate(e for e in listed if e is not None):
-        n = form.shape[dim]
-        start, stop, step = e.indices(n) if isinstance(e, slice) else (e % n, n, 1)
-        if isinstance(e, int) or step != 1 or stop - start != n:
-            cut.append((dim, start))
-            is_single = is_single and step == 1
-    if is_single and len(cut) == 1:
-        ((dim, start),) = cut
-        part = unsqueeze(gradient, dim) if isinstance(listed[dim], int) else gradient
-        return _spread(dim, start, form.shape[dim], part)
-    whole: Tensor = zeros(form)
-    part = subscript(whole, tuple(listed))
-    if is_grad_enabled() and gradient.requires_grad:
-        write_view(part, gradient)
-    else:
-        copy_(part, gradient)
-    return whole
-
-
-@viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)
-def subscript(input: Tensor, key: Any) -> Tensor:
-    """Return the part at a subscript of numbers, slices, None and `...`."""
-    raise TypeError(f"{key!r} is no subscript that a view has")
-
-
-def slice_(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
-    """Return the elements from start to stop of a dimension, both within it, each step-th."""
-    return subscript(input, (slice(None),) * dim_of(dim, input.ndim) + (slice(start, stop, step),))
-
-
-def _narrowed(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
-    dim, start, _ = arguments
-    dim = dim_of(dim, form.ndim)
-    n = form.shape[dim]
-    return _spread(dim, start + n if start < 0 else start, n, gradient)
-
-
-@viewed("NarrowBackward0", "narrowed", _narrowed, FORM, ARGUMENTS)
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return length elements of a dimension, from start on."""
-    if not input.ndim:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim, start, length = dim_of(dim, input.ndim), operator.index(start), operator.index(length)
-    n = input.shape[dim]
-    first = start + n if start < 0 else start
-    if not 0 <= first <= n:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-n}, {n}], but got {start})"
-        )
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    if first + length > n:
-        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({n}).")
-    return narrow(input, dim, int(first), int(length))
-
-
-def _selected(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
-    dim, index = arguments
-    dim = dim_of(dim, form.ndim)
-    n = form.shape[dim]
-    return _spread(dim, index % n, n, unsqueeze(gradient, dim))
-
-
-@viewed("SelectBackward0", "selected", _selected, FORM, ARGUMENTS)
-def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return the part at one place of a dimension, without that dimension."""
-    if not input.ndim:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim, index = dim_of(dim, input.ndim), int(operator.index(index))
-    n = input.shape[dim]
-    if not -n <= index < n:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input.shape)} at "
-            f"dimension {dim}"
-        )
-    return select(input, dim, index)
-
-
-def _is_plain(input: Tensor, *arguments: int) -> Tensor:
-    raise AssertionError("parts are asked for by plain numbers")
-
-
-# Of one call that gives several views: its parts, which PyTorch does not let be written to.
-split_part, sized_part = (
-    viewed(f"{name}Backward0", "narrowed", _narrowed, FORM, ARGUMENTS, several=True)(_is_plain)
-    for name in ("Split", "SplitWithSizes")
-)
-unbound = viewed("UnbindBackward0", "selected", _selected, FORM, ARGUMENTS, several=True)(_is_plain)
-
-
-# ---- writing into views
-
-
-def renew(view_: Tensor) -> None:
-    """Let a view whose base was written be made of that base."""
-    base = view_._base
-    assert base is not None
-    old = set_grad_enabled(True)
-    try:
-        again = as_strided(base, view_.shape, view_.stride(), view_.storage_offset())
-    finally:
-        set_grad_enabled(old)
-    set_fn(view_, again.grad_fn, 0)
-
-
-def write_view(target: Tensor, value: Tensor) -> Tensor:
-    """Record that a view was given the elements of a tensor, and its base with it.
-
-    Raises
-    ------
-    RuntimeError
-        If the base is a leaf that requires grad.
-    """
-    base = target._base
-    assert base is not None
-    if base.requires_grad and base.is_leaf:
-        raise RuntimeError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation."
-        )
-    old = set_grad_enabled(False)
-    try:
-        copy_(target.detach(), value.detach())
-    finally:
-        set_grad_enabled(old)
-    layout = tuple(target.shape), target.stride(), target.storage_offset() - base.storage_offset()
-    needs = int(base.requires_grad) | int(value.requires_grad) << 1
-    record("CopySlices", _OF_TWO, partial(_of_slices, layout), (base, value), (base,), needs)
-    renew(target)
-    return target
-
-
-def _of_slices(layout: tuple[Shape, Shape, int], gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of a base before it was written, and of what was written."""
-    shape, stride, offset = layout
-    whole: Tensor = clone(gradient)
-    part = as_strided(whole, shape, stride, whole.storage_offset() + offset)
-    written = clone(part)
-    if is_grad_enabled() and whole.requires_grad:
-        write_view(part, zeros(part.detach()))
-    else:
-        copy_(part, zeros(part))
-    return whole, written
-
-
-setup("renew", renew)
-Forms.write_view = staticmethod(write_view)
 _BOTH: tuple[Callable[..., Any], ...] = (
-    as_strided, flatten, narrow, permute, reshape, select, squeeze, t, transpose, unsqueeze,
+    as_strided, flatten, permute, reshape, squeeze, t, transpose, unsqueeze,
 )  # fmt: skip
 _METHODS: dict[str, Callable[..., Any]] = {
     "contiguous": contiguous,
     "expand": expand,
     "expand_as": expand_as,
-    "slice": slice_,
     "view": view_as_shape,
 }
 for _function in _BOTH:

@@ -20,7 +20,8 @@ from tcdsl.ops.masks import masked_select
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish
-from tcdsl.ops.views import ARGUMENTS, Shape, of_part, plain, viewed
+from tcdsl.ops.view_parts import of_part
+from tcdsl.ops.views import ARGUMENTS, Shape, plain, viewed
 from tcdsl.tensors.data import as_tensor
 
 __all__ = ["getitem", "setitem"]

@@ -6,7 +6,8 @@ from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.ops.table import in_place, publish
-from tcdsl.ops.views import dim_of, sized_part, split_part, unbound
+from tcdsl.ops.view_parts import sized_part, split_part, unbound
+from tcdsl.ops.views import dim_of
 from tcdsl.tensors.methods import resize_
 
 __all__: list[str] = []

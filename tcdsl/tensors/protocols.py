@@ -13,7 +13,7 @@ from tcdsl.core import Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import on_device
 from tcdsl.ops.table import publish
-from tcdsl.ops.views import unbound
+from tcdsl.ops.view_parts import unbound
 from tcdsl.tensors.printing import text_of
 
 __all__: list[str] = []

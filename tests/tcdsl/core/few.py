@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import tcdsl.ops.views
+import tcdsl.ops.view_parts
 from tcdsl.core import Op, Tensor, dtypes, empty, set_grad_enabled
 from tcdsl.ops.dispatch import Forms
 from tcdsl.ops.rules import broadcast, floating, promote, widen
@@ -41,7 +41,7 @@ def ramp_vjp<T>(T(...) out, T(...) d_out) -> (T(...) d_input) {
   d_input(...) = out(...) > 0 ? d_out(...) : T(0)
 }
 """
-assert tcdsl.ops.views
+assert tcdsl.ops.view_parts
 
 plus = op_of_text(TEXT, "plus", types=promote, shape=broadcast)
 times = op_of_text(TEXT, "times", types=promote, shape=broadcast)

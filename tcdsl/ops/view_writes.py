@@ -1,0 +1,76 @@
+"""Writing into views that are recorded: the base becomes a function of what was written."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tcdsl.core import (
+    GRAD,
+    Recipe,
+    Tensor,
+    is_grad_enabled,
+    record,
+    set_fn,
+    set_grad_enabled,
+    setup,
+)
+from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.internal import clone, copy_, zeros
+from tcdsl.ops.views import Shape, as_strided, no_vjp
+
+_OF_TWO = Recipe(no_vjp, (GRAD,), (0, 1))
+
+
+def renew(view_: Tensor) -> None:
+    """Let a view whose base was written be made of that base."""
+    base = view_._base
+    assert base is not None
+    old = set_grad_enabled(True)
+    try:
+        again = as_strided(base, view_.shape, view_.stride(), view_.storage_offset())
+    finally:
+        set_grad_enabled(old)
+    set_fn(view_, again.grad_fn, 0)
+
+
+def write_view(target: Tensor, value: Tensor) -> Tensor:
+    """Record that a view was given the elements of a tensor, and its base with it.
+
+    Raises
+    ------
+    RuntimeError
+        If the base is a leaf that requires grad.
+    """
+    base = target._base
+    assert base is not None
+    if base.requires_grad and base.is_leaf:
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    old = set_grad_enabled(False)
+    try:
+        copy_(target.detach(), value.detach())
+    finally:
+        set_grad_enabled(old)
+    layout = tuple(target.shape), target.stride(), target.storage_offset() - base.storage_offset()
+    needs = int(base.requires_grad) | int(value.requires_grad) << 1
+    record("CopySlices", _OF_TWO, partial(_of_slices, layout), (base, value), (base,), needs)
+    renew(target)
+    return target
+
+
+def _of_slices(layout: tuple[Shape, Shape, int], gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of a base before it was written, and of what was written."""
+    shape, stride, offset = layout
+    whole: Tensor = clone(gradient)
+    part = as_strided(whole, shape, stride, whole.storage_offset() + offset)
+    written = clone(part)
+    if is_grad_enabled() and whole.requires_grad:
+        write_view(part, zeros(part.detach()))
+    else:
+        copy_(part, zeros(part))
+    return whole, written
+
+
+setup("renew", renew)
+Forms.write_view = staticmethod(write_view)
