@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-from tcdsl.autograd.function import Function
 from tcdsl.autograd.hooks import RemovableHandle
 from tcdsl.core import Size, Tensor, is_grad_enabled
+from tcdsl.nn.modules.backward_hooks import BackwardHooks
 from tcdsl.nn.parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module"]
@@ -80,8 +79,9 @@ class Module:
             changed = hook(self, input)
             if changed is not None:
                 input = changed if isinstance(changed, tuple) else (changed,)
-        backward = _Backward(self) if self._backward_hooks and is_grad_enabled() else None
-        if backward is not None:
+        backward = None
+        if self._backward_hooks and is_grad_enabled():
+            backward = BackwardHooks(self._backward_hooks, self)
             input = backward.enter(input)
         result = self.forward(*input, **kwargs)
         for hook in tuple(self._forward_hooks.values()):
@@ -594,75 +594,3 @@ def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, An
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
     return device, dtype, non_blocking
-
-
-class _Backward:
-    """One call of a module with backward hooks: what its gradients are, when they are known."""
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self._of_outputs: list[Any] = []
-        self._unknown: set[int] = set()  # outputs, where no input will tell
-        self._without: tuple[None, ...] = ()  # gradients of inputs that have none
-
-    def enter(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the inputs, tensors as ones that tell when their gradients are known."""
-        places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
-        if not any(inputs[i].requires_grad for i in places):
-            self._without = (None,) * len(places)
-            return inputs
-        told = _Told.apply(self, *(inputs[i] for i in places))
-        changed = list(inputs)
-        for place, tensor in zip(places, told, strict=True):
-            changed[place] = tensor
-        return tuple(changed)
-
-    def leave(self, result: Any) -> None:
-        """Note the gradients of the results."""
-        outputs = _tensors(result)
-        self._of_outputs = [None] * len(outputs)
-        recorded = [number for number, output in enumerate(outputs) if output.requires_grad]
-        self._unknown = {*recorded} if self._without else set()
-        for number in recorded:
-            outputs[number].register_hook(functools.partial(self._note, number))
-
-    def _note(self, number: int, gradient: Tensor) -> None:
-        self._of_outputs[number] = gradient
-        if number in self._unknown:
-            self._unknown.remove(number)
-            if not self._unknown:
-                self._unknown = {i for i, g in enumerate(self._of_outputs) if g is not None}
-                self.call(self._without)
-
-    def call(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Call the hooks; what one returns takes the place of the gradients of the inputs."""
-        for hook in tuple(self._module._backward_hooks.values()):
-            changed = hook(self._module, gradients, tuple(self._of_outputs))
-            if changed is not None:
-                gradients = changed if isinstance(changed, tuple) else (changed,)
-        return gradients
-
-
-class _Told(Function):
-    """Tensors as they are; their gradients go by the hooks of a module."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        """Return the tensors."""
-        ctx.call = args[0]
-        return args[1:]
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Return the gradients after the hooks."""
-        return None, *ctx.call.call(grad_outputs)
-
-
-def _tensors(result: Any) -> list[Tensor]:
-    """Return the tensors of a result."""
-    if isinstance(result, Tensor):
-        return [result]
-    values = result.values() if isinstance(result, Mapping) else result
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        return []
-    return [tensor for value in values for tensor in _tensors(value)]
