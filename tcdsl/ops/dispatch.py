@@ -8,9 +8,8 @@ first recorded call of a form asks for them.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -19,7 +18,6 @@ import numpy as np
 from tcdsl.calls import record
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.calls.bounds import OperandNames, bounds_error
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.process.locks import Lock
@@ -38,9 +36,10 @@ from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
-from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.types.dtypes import BY_NAME
+from tcdsl.ops.arguments import by_name, is_operand, operand
+from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.recipes import Recipes
 from tcdsl.ops.rules import broadcast
@@ -56,24 +55,6 @@ from tcdsl.ops.writing import (
 
 if TYPE_CHECKING:
     from tcdsl.ops.device_calls import TensorCalls
-
-_NUMBERS = (bool, int, float)
-_OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
-    "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
-    "gather": "index {value} is out of bounds for dimension {dim} with size {extent}",
-    "index_put": "index {value} is out of bounds for dimension {dim} with size {extent}",
-    "scatter": "index {value} is out of bounds for dimension {dim} with size {extent}",
-    "index_into": "index {value} is out of bounds for a dimension with size {extent}",
-    "take": "out of range: tried to access index {value} on a tensor of {extent} elements.",
-    "multi_margin": "target out of range: {value}, where there are {extent} classes",
-    **dict.fromkeys(
-        ("bag_sum", "bag_mean", "bag_max", "bag_weighted"),
-        "input takes value {value} which is not in the valid range [0, {extent})",
-    ),
-    "index_select": "index out of range in self",
-    "embedding": "index out of range in self",
-    **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
-}
 
 
 _every: weakref.WeakSet[Forms] = weakref.WeakSet()
@@ -172,10 +153,13 @@ class Forms:
                 if not kwargs and out is None and {*map(type, chosen.values())} == {int}:
                     self._chosen[tuple(chosen.items())] = op
                 return op(*args, **kwargs, **_given(out))
-            args = self._by_name(args, kwargs)
-        elif meaning.slow is not None and not all(map(_is_operand, args)):
+            args = by_name(self.name, self.definition, args, kwargs)
+        elif meaning.slow is not None and not all(map(is_operand, args)):
             return meaning.slow(*args)
-        values = tuple(self._operand(a, i) for i, a in enumerate(args))
+        values = tuple(
+            operand(self.name, p, i, a)
+            for i, (p, a) in enumerate(zip(self.params, args, strict=True))
+        )
         if out is None and (kwargs or any(a is not v for a, v in zip(values, given, strict=False))):
             return self.op(*values)  # by position it may be known
         return self._call(values, out)
@@ -190,43 +174,6 @@ class Forms:
             with self._lock:
                 found = self._bound.setdefault(key, made.op)
         return found
-
-    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        values = dict(zip(self.params, args, strict=False))
-        if len(args) > len(self.params):
-            raise TypeError(
-                f"{self.name}() takes {len(self.params)} positional arguments but {len(args)} "
-                "were given"
-            )
-        for name, value in kwargs.items():
-            if name not in self.params:
-                raise TypeError(f"{self.name}() got an unexpected keyword argument '{name}'")
-            if name in values:
-                raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
-            values[name] = value
-        for p in self.definition.params:
-            if p.name not in values and p.default is not None:
-                values[p.name] = number_of(p)
-        missing = [p for p in self.params if p not in values]
-        if missing:
-            raise TypeError(
-                f"{self.name}() missing {len(missing)} required positional arguments: "
-                + ", ".join(f'"{p}"' for p in missing)
-            )
-        return tuple(values[p] for p in self.params)
-
-    def _operand(self, value: Any, at: int) -> Any:
-        """Return an operand as the core takes it: a Tensor or a Python number."""
-        if isinstance(value, Tensor) or type(value) in _NUMBERS:
-            return value
-        if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, int | float):
-            return float(value) if isinstance(value, float) else int(value)
-        raise TypeError(
-            f"{self.name}(): argument '{self.params[at]}' (position {at + 1}) must be Tensor, not "
-            f"{type(value).__name__}"
-        )
 
     def _call(self, values: tuple[Any, ...], out: Any) -> Any:
         if not any(isinstance(v, Tensor) for v in values):
@@ -313,16 +260,13 @@ class Forms:
             return self._write_recorded(values)
         with self._lock:
             calls = self._device_calls = self._device_calls or device_calls.calls_of(self._dispatch)
-        generics: dict[str, Any] = dict(self.meaning.generics)
-        if self._has_result_type:
-            generics["R"] = BY_NAME[dtype.name]
         typed = tuple(
             v
             if isinstance(v, Tensor) or p not in self._generic_types
             else self._number(p, v, dtype)
             for p, v in zip(self.params, values, strict=True)
         )
-        result = device_calls.run(calls, self.name, typed, outs, generics)
+        result = device_calls.run(calls, self.name, typed, outs, self._generics(dtype))
         if result is None:
             result = self._of_numbers(values)
         for out in outs or ():
@@ -439,31 +383,25 @@ class Forms:
         return np.asarray(value)
 
     def _bind(self, arrays: Sequence[Any], dtype: DType) -> tuple[Variant, dict[str, int]]:
-        generics: dict[str, Any] = dict(self.meaning.generics)
-        if self._has_result_type:
-            generics["R"] = BY_NAME[dtype.name]
         try:
-            return self.session.bind(self.definition, arrays, generics)
+            return self.session.bind(self.definition, arrays, self._generics(dtype))
         except TCError as error:
             if error.diagnostics and not dtype.category:  # its text has no meaning for them
                 raise RuntimeError(f"\"{self.name}\" not implemented for 'Bool'") from None
-            if not isinstance(error, RuntimeError):  # which scripts written for PyTorch catch
-                kind: Any = type(error)
-                error.__class__ = _also_runtime(kind)
+            as_runtime_error(error)
             raise
+
+    def _generics(self, dtype: DType) -> dict[str, Any]:
+        result = {"R": BY_NAME[dtype.name]} if self._has_result_type else {}
+        return {**self.meaning.generics, **result}
 
     def variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
         """Return the definition bound to the types of these operands."""
         return self._bind(arrays, dtype)[0]
 
-    def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
-        names = OperandNames(self.name, (*self.params, *self.returns))
-        error = bounds_error(names, operand, dim, value, extent)
-        if words := _OUTSIDE.get(self.name):  # as scripts written for PyTorch know them
-            error.args = (words.format(value=value, dim=dim, extent=extent),)
-        kind: Any = type(error)
-        error.__class__ = _also_runtime(kind)
-        raise error
+    def _raise_fault(self, at: int, dim: int, value: int, extent: int) -> NoReturn:
+        names = (*self.params, *self.returns)
+        raise outside(self.name, names, at, dim, value, extent)
 
     # ---- the way back
 
@@ -515,15 +453,6 @@ def _accessed(statement: Any) -> set[str]:
         elif isinstance(node, nodes.Node):
             todo += [getattr(node, f) for f in node.__dataclass_fields__]
     return found
-
-
-@cache
-def _also_runtime(kind: Any) -> Any:
-    return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})
-
-
-def _is_operand(value: Any) -> bool:
-    return isinstance(value, Tensor | int | float | np.generic) and value is not None
 
 
 def _given(out: Any) -> dict[str, Any]:

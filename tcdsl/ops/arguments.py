@@ -1,0 +1,73 @@
+"""What callers wrote, as the operands of an op: by position, tensors and numbers of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Tensor
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.defaults import number_of
+
+_NUMBERS = (bool, int, float)
+
+
+def is_operand(value: Any) -> bool:
+    """Whether a value may be an operand as it is."""
+    return isinstance(value, Tensor | int | float | np.generic)
+
+
+def by_name(
+    name: str, definition: nodes.Def, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return the operands of a call by position, those that it leaves out by their defaults.
+
+    Raises
+    ------
+    TypeError
+        If there are too many or too few, or some that the text does not have.
+    """
+    params = tuple(p.name for p in definition.params)
+    values = dict(zip(params, args, strict=False))
+    if len(args) > len(params):
+        raise TypeError(
+            f"{name}() takes {len(params)} positional arguments but {len(args)} were given"
+        )
+    for key, value in kwargs.items():
+        if key not in params:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
+        if key in values:
+            raise TypeError(f"{name}() got multiple values for argument '{key}'")
+        values[key] = value
+    for p in definition.params:
+        if p.name not in values and p.default is not None:
+            values[p.name] = number_of(p)
+    missing = [p for p in params if p not in values]
+    if missing:
+        raise TypeError(
+            f"{name}() missing {len(missing)} required positional arguments: "
+            + ", ".join(f'"{p}"' for p in missing)
+        )
+    return tuple(values[p] for p in params)
+
+
+def operand(name: str, param: str, at: int, value: Any) -> Any:
+    """Return an operand as the core takes it: a Tensor or a Python number.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, nor a number of NumPy's.
+    """
+    if isinstance(value, Tensor) or type(value) in _NUMBERS:
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, int | float):
+        return float(value) if isinstance(value, float) else int(value)
+    raise TypeError(
+        f"{name}(): argument '{param}' (position {at + 1}) must be Tensor, not "
+        f"{type(value).__name__}"
+    )

@@ -1,0 +1,49 @@
+"""Errors of calls as scripts written for PyTorch know them: its words, and its class as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from tcdsl.calls.bounds import OperandNames, bounds_error
+
+_OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
+    "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "gather": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "index_put": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "scatter": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "index_into": "index {value} is out of bounds for a dimension with size {extent}",
+    "take": "out of range: tried to access index {value} on a tensor of {extent} elements.",
+    "multi_margin": "target out of range: {value}, where there are {extent} classes",
+    **dict.fromkeys(
+        ("bag_sum", "bag_mean", "bag_max", "bag_weighted"),
+        "input takes value {value} which is not in the valid range [0, {extent})",
+    ),
+    "index_select": "index out of range in self",
+    "embedding": "index out of range in self",
+    **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
+}
+
+
+def outside(
+    name: str, operands: Sequence[str], operand: int, dim: int, value: int, extent: int
+) -> Exception:
+    """Return the error of a subscript that is data and outside of an operand of an op."""
+    error = bounds_error(OperandNames(name, tuple(operands)), operand, dim, value, extent)
+    if words := _OUTSIDE.get(name):
+        error.args = (words.format(value=value, dim=dim, extent=extent),)
+    return as_runtime_error(error)
+
+
+def as_runtime_error(error: Exception) -> Exception:
+    """Make an error a RuntimeError too, which scripts written for PyTorch catch; return it."""
+    if not isinstance(error, RuntimeError):
+        kind: Any = type(error)
+        error.__class__ = _also_runtime(kind)
+    return error
+
+
+@cache
+def _also_runtime(kind: Any) -> Any:
+    return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})
