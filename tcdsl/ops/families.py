@@ -37,6 +37,12 @@ FAMILIES = (
     "spectra",
     "recurrent",
     "sampling",
+    "functions",
+    "arranged",
+    "together",
+    "statistics",
+    "quantiles",
+    "between",
 )
 for _name in FAMILIES:
     importlib.import_module(f"tcdsl.ops.{_name}")

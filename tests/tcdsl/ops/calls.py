@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import tcdsl.library  # gives Tensor its methods
 import tcdsl.ops
 from tcdsl.core import Tensor, dtypes, empty
 from tcdsl.ops.table import PUBLIC

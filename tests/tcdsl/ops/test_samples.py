@@ -10,12 +10,13 @@ import pytest
 
 from tcdsl.core import backward
 from tests.tcdsl.ops.calls import each, leaves, ours, tensor
+from tests.tcdsl.ops.further import FURTHER
 from tests.tcdsl.ops.samples import FAMILIES, Sample
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
-FAST = {"exp-f3x5", "add-f3x1-f5", "sum-f2x3x4-1", "mm-f3x4-f4x5"}
+FAST = {"exp-f3x5", "add-f3x1-f5", "sum-f2x3x4-1", "mm-f3x4-f4x5", "cdist-f2x4x3-f2x4x3-2.0"}
 
 
 def theirs(name: str) -> Callable[..., Any]:
@@ -96,7 +97,7 @@ def _marked() -> Iterator[Any]:
     """Give all samples: a few at once, the first of each op wide, the others deep."""
     seen: set[str] = set()
     names: set[str] = set()
-    for family in FAMILIES:
+    for family in (*FAMILIES, *FURTHER):
         for sample in family():
             name = unique = str(sample)
             n = 1

@@ -1,0 +1,241 @@
+"""Dimensions in another order, parts of them, places in them: views and copies."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core.dtypes import DType
+from tcdsl.ops.copies import flip
+from tcdsl.ops.indexing import gather, index_select
+from tcdsl.ops.masks import nonzero
+from tcdsl.ops.on_device import moved
+from tcdsl.ops.rules import broadcast_shape
+from tcdsl.ops.table import publish
+from tcdsl.ops.view_parts import sized_part
+from tcdsl.ops.views import dim_of, expand, permute, reshape, transpose
+
+# ---- dimensions in another order
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Return a view with some dimensions at other places; the others keep their order."""
+    given = [[d] if isinstance(d, int) else list(d) for d in (source, destination)]
+    if len(given[0]) != len(given[1]):
+        raise RuntimeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({given[0]} dims) should contain the same number of dims as destination "
+            f"({given[1]} dims)"
+        )
+    rank = input.ndim
+    at, to = ([dim_of(d, rank) for d in dims] for dims in given)
+    for name, dims in (("source", at), ("destination", to)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({given[name != 'source']})")
+    placed = dict(zip(to, at, strict=True))
+    others = (d for d in range(rank) if d not in at)
+    return permute(input, *(placed[d] if d in placed else next(others) for d in range(rank)))
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """Return a view of the transposed matrices."""
+    return transpose(input, -2, -1)
+
+
+def ravel(input: Tensor) -> Tensor:
+    """Return all elements as one row, a view where that is possible."""
+    return reshape(input, -1)
+
+
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Return a view in which a dimension has become several; one size may be -1."""
+    dim = dim_of(dim, input.ndim)
+    wanted, extent = [int(n) for n in sizes], input.shape[dim]
+    if not wanted:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    known = math.prod(n for n in wanted if n != -1)
+    if wanted.count(-1) > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    if extent != known if -1 not in wanted else not known or extent % known:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {wanted} don't multiply up to the size of dim {dim} "
+            f"({extent}) in the input tensor"
+        )
+    whole = [extent // known if n == -1 else n for n in wanted]
+    shape = tuple(input.shape)
+    made: Tensor = input.view(*shape[:dim], *whole, *shape[dim + 1 :])
+    return made
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """Return the columns in the other order."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """Return the rows in the other order."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Turn the plane of two dimensions by k quarters, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    a, b = (dim_of(d, input.ndim) for d in dims)
+    if a == b:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    match k % 4:
+        case 1:
+            return transpose(flip(input, b), a, b)
+        case 2:
+            return flip(input, (a, b))
+        case 3:
+            return transpose(flip(input, a), a, b)
+    return input.clone()  # type: ignore[no-any-return]
+
+
+# ---- parts
+
+
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of parts of a dimension: so many nearly equal ones, or between places."""
+    dim, extent = dim_of(dim, input.ndim), input.shape[dim]
+    cut = indices_or_sections
+    cut = cut.tolist() if isinstance(cut, Tensor) else cut
+    if isinstance(cut, int):
+        if cut <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {cut}")
+        least, more = divmod(extent, cut)
+        ends = list(itertools.accumulate(least + (i < more) for i in range(cut)))
+        begins = [0, *ends[:-1]]
+    else:
+        places = [slice(0, p).indices(extent)[1] for p in cut]
+        begins, ends = [0, *places], [*places, extent]
+    return tuple(
+        sized_part(input, dim, a, max(b - a, 0)) for a, b in zip(begins, ends, strict=True)
+    )
+
+
+def hsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
+    """Return views of parts of the columns, of a row of its elements."""
+    return tensor_split(input, cut, 0 if input.ndim == 1 else 1)
+
+
+def vsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
+    """Return views of parts of the rows."""
+    return tensor_split(input, cut, 0)
+
+
+def dsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
+    """Return views of parts of the third dimension."""
+    return tensor_split(input, cut, 2)
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Return elements whose subscript in one dimension is given; both broadcast elsewhere."""
+    if dim is None:
+        return gather(input.reshape(-1), 0, indices.reshape(-1))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of "
+            f"dimensions, but got {input.ndim} dimensions for input, and {indices.ndim} "
+            "dimensions for indices"
+        )
+    dim = dim_of(dim, input.ndim)
+    a, b = list(input.shape), list(indices.shape)
+    a[dim] = b[dim] = 1
+    shape = list(broadcast_shape([tuple(a), tuple(b)]))
+    of_input, of_indices = list(shape), list(shape)
+    of_input[dim], of_indices[dim] = input.shape[dim], indices.shape[dim]
+    return gather(expand(input, *of_input), dim, expand(indices, *of_indices))
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Repeat each part of a dimension, all as often or each as often as a tensor says.
+
+    Without `repeats` the first argument is how often, and the numbers of the parts are returned.
+    """
+    if repeats is None:
+        counts = np.asarray(moved(input.detach(), 0)._array())
+        return moved(from_numpy(np.repeat(np.arange(len(counts)), counts)), input._device)
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    dim = dim_of(dim, input.ndim)
+    extent = input.shape[dim]
+    if isinstance(repeats, Tensor) and repeats.numel() > 1:
+        if repeats.numel() != extent:
+            raise RuntimeError(
+                "repeats must have the same size as input along dim, but got "
+                f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = {extent}"
+            )
+        often: Any = np.asarray(moved(repeats.detach(), 0)._array()).reshape(-1)
+    else:
+        often = int(repeats)
+    if np.any(np.asarray(often) < 0):
+        raise RuntimeError("repeats can not be negative")
+    if isinstance(often, int):  # a view of each part, repeated
+        shape = tuple(input.shape)
+        apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])
+        made: Tensor = apart.reshape(*shape[:dim], extent * often, *shape[dim + 1 :])
+        return made.clone() if often == 1 else made
+    places = moved(from_numpy(np.repeat(np.arange(extent), often)), input._device)
+    return index_select(input, dim, places)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Return the subscripts of elements that are not 0, shape (K, rank)."""
+    found: Tensor = nonzero(input)
+    return found
+
+
+def _subscripts(dtype: DType, found: Any) -> Tensor:
+    return from_numpy(np.stack(found).astype(dtype.numpy))
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
+) -> Tensor:
+    """Return the subscripts of the lower triangle of a matrix, shape (2, K), row by row."""
+    return _subscripts(dtype, np.tril_indices(row, offset, col)).to(device or "cpu")  # type: ignore[no-any-return]
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
+) -> Tensor:
+    """Return the subscripts of the upper triangle of a matrix, shape (2, K), row by row."""
+    return _subscripts(dtype, np.triu_indices(row, offset, col)).to(device or "cpu")  # type: ignore[no-any-return]
+
+
+def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
+    """Return subscripts of places that are counted row by row."""
+    found, rest = [], indices
+    for extent in reversed(tuple(shape)):
+        found.append(rest % extent)
+        rest = rest // extent
+    return tuple(reversed(found))
+
+
+_BOTH: tuple[Any, ...] = (
+    movedim, adjoint, ravel, unflatten, fliplr, flipud, rot90, tensor_split, hsplit, vsplit, dsplit,
+    take_along_dim, repeat_interleave, argwhere,
+)  # fmt: skip
+for _function in _BOTH:
+    publish(_function, (_function.__name__,))
+_FREE: tuple[Any, ...] = (tril_indices, triu_indices, unravel_index)
+for _function in _FREE:
+    publish(_function, (_function.__name__,), on=("torch",))
+publish(movedim, ("moveaxis",))
+publish(transpose, ("swapaxes", "swapdims"))

@@ -1,0 +1,176 @@
+"""Distances of all rows, and products over dimensions that a call names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl.core import Tensor
+from tcdsl.ops.arranged import movedim
+from tcdsl.ops.copies import stack
+from tcdsl.ops.pointwise import mul
+from tcdsl.ops.products import matmul
+from tcdsl.ops.rules import NAMES, broadcast_shape
+from tcdsl.ops.table import Family, publish
+from tcdsl.ops.views import dim_of, expand
+
+ops = Family(__file__)
+
+_NAMED = {
+    0.0: ops.op("cdist0", vjp=None),
+    1.0: ops.op("cdist1"),
+    2.0: ops.op("cdist2", vjp="cdist2_vjp"),
+    math.inf: ops.op("cdist_inf", vjp="cdist_inf_vjp"),
+}
+_cdist_p = ops.op("cdist_p", vjp="cdist_p_vjp")
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """Return the norms of the differences of each row of one tensor and each of another.
+
+    Parameters
+    ----------
+    x1 : Tensor, shape (..., P, M)
+    x2 : Tensor, shape (..., R, M)
+    p : float
+        The order of the norm, not below 0.
+    compute_mode : str, optional
+        Taken for the sake of programs that say it: differences are always formed, which loses
+        nothing.
+
+    Returns
+    -------
+    Tensor, shape (..., P, R)
+    """
+    for n, x in enumerate((x1, x2), 1):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{n} got: {x.ndim}D")
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, X{n} got: {NAMES[x.dtype.name]}"
+            )
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    batch = broadcast_shape([tuple(x1.shape[:-2]), tuple(x2.shape[:-2])])
+    x1, x2 = (
+        x if tuple(x.shape[:-2]) == batch else expand(x, *batch, *x.shape[-2:]) for x in (x1, x2)
+    )
+    if not x1.shape[-1]:
+        return x1.new_zeros(*batch, x1.shape[-2], x2.shape[-2])  # type: ignore[no-any-return]
+    op = _NAMED.get(float(p))
+    made: Tensor = _cdist_p(x1, x2, float(p)) if op is None else op(x1, x2)
+    return made
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sum products over some dimensions of both.
+
+    Parameters
+    ----------
+    a, b : Tensor
+    dims : int, or two lists of int
+        The last so many of a and the first of b, or those of each.
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    of_a, of_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+    if len(of_a) != len(of_b):
+        raise RuntimeError("both dimension lists should have same length")
+    of_a, of_b = [dim_of(d, a.ndim) for d in of_a], [dim_of(d, b.ndim) for d in of_b]
+    for i, j in zip(of_a, of_b, strict=True):
+        if a.shape[i] != b.shape[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim "
+                f"{i} and second has size {b.shape[j]} in dim {j}"
+            )
+    k = math.prod(a.shape[d] for d in of_a)
+    rows = [n for d, n in enumerate(a.shape) if d not in of_a]
+    columns = [n for d, n in enumerate(b.shape) if d not in of_b]
+    left = movedim(a, of_a, list(range(a.ndim - len(of_a), a.ndim))).reshape(math.prod(rows), k)
+    right = movedim(b, of_b, list(range(len(of_b)))).reshape(k, math.prod(columns))
+    made: Tensor = matmul(left, right).reshape((*rows, *columns))
+    return made
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sum products over the last dimension of both."""
+    if not input.ndim or not other.ndim:
+        scaled: Tensor = mul(input, other)
+        return scaled
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Return Kronecker's product: each element of one times all of the other, block by block."""
+    rank = max(input.ndim, other.ndim)
+    a = (1,) * (rank - input.ndim) + tuple(input.shape)
+    b = (1,) * (rank - other.ndim) + tuple(other.shape)
+    left = input.reshape(*(n for s in a for n in (s, 1)))
+    right = other.reshape(*(n for s in b for n in (1, s)))
+    made: Tensor = mul(left, right)
+    return made.reshape(*(m * n for m, n in zip(a, b, strict=True)))  # type: ignore[no-any-return]
+
+
+def chain_matmul(*matrices: Any) -> Tensor:
+    """Return the product of several matrices, formed in the order of least work."""
+    listed: Sequence[Tensor] = matrices
+    if len(listed) == 1 and isinstance(listed[0], list | tuple):
+        listed = listed[0]
+    if not listed:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    sizes = [int(m.shape[0]) for m in listed] + [int(listed[-1].shape[1])]
+    return _chained(list(listed), sizes)
+
+
+def _chained(matrices: list[Tensor], sizes: list[int]) -> Tensor:
+    """Multiply by the cheapest brackets, which are found for all parts of the chain."""
+    count = len(matrices)
+    cost = {(i, i): 0 for i in range(count)}
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            works = [
+                cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1]
+                for k in range(i, j)
+            ]
+            cost[i, j] = min(works)
+            cut[i, j] = i + works.index(cost[i, j])
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return matrices[i]
+        return matmul(product(i, cut[i, j]), product(cut[i, j] + 1, j))
+
+    return product(0, count - 1)
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """Return the powers of each element of a row, the highest first unless told otherwise."""
+    count = x.shape[0] if N is None else N
+    powers = [x**p if p else x * 0 + 1 for p in range(count)]
+    return stack(powers if increasing else powers[::-1], 1)
+
+
+_FREE: tuple[Any, ...] = (cdist, tensordot, chain_matmul, vander)
+for _function in _FREE:
+    publish(_function, (_function.__name__,), on=("torch",))
+_BOTH: tuple[Any, ...] = (inner, kron)
+for _function in _BOTH:
+    publish(_function, (_function.__name__,))

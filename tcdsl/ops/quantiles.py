@@ -1,0 +1,212 @@
+"""Quantiles, and where values belong in an order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tcdsl.core import Tensor, dtypes
+from tcdsl.ops.arranged import movedim
+from tcdsl.ops.copies import cat
+from tcdsl.ops.indexing import gather, index_select
+from tcdsl.ops.masks import masked_select, nonzero
+from tcdsl.ops.pointwise import floor, where
+from tcdsl.ops.rules import promote
+from tcdsl.ops.sorting import sort
+from tcdsl.ops.table import Family, publish
+from tcdsl.ops.views import dim_of
+
+ops = Family(__file__)
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, skip: bool
+) -> Tensor:
+    if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {how}"
+        )
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if not input.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    wanted = [float(p) for p in q.reshape(-1).tolist()] if isinstance(q, Tensor) else [float(q)]
+    if any(not 0 <= p <= 1 for p in wanted):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    rank = input.ndim
+    at = 0 if dim is None else dim_of(dim, rank)
+    rows = input.reshape(-1) if dim is None or not rank else movedim(input, at, -1)
+    values = sort(rows, -1).values
+    n = values.shape[-1]
+    counts = (values == values).to(input.dtype).sum(-1, True)  # NaN comes last
+    last = (counts - 1).clamp(min=0) if skip else counts * 0 + (n - 1)
+    found = []
+    for p in wanted:
+        place = (last.double() * p).to(input.dtype) if input.dtype is dtypes.float64 else last * p
+        below = floor(place)
+        above = place.ceil()
+        if how in ("lower", "higher", "nearest"):
+            exact = {"lower": below, "higher": above, "nearest": place.round()}[how]
+            one = gather(values, -1, exact.to(dtypes.int64))
+        else:
+            share = place - below if how == "linear" else (above > below).to(input.dtype) * 0.5
+            a = gather(values, -1, below.to(dtypes.int64))
+            one = a.lerp(gather(values, -1, above.to(dtypes.int64)), share)
+        if not skip:
+            one = where(counts < n, float("nan"), one)
+        found.append(one.squeeze(-1))
+    if keepdim:
+        shape = (
+            [1] * rank if dim is None else [1 if d == at else m for d, m in enumerate(input.shape)]
+        )
+        found = [f.reshape(shape) for f in found]
+    if isinstance(q, Tensor) and q.ndim:
+        return cat([f.unsqueeze(0) for f in found], 0)
+    return found[0]  # type: ignore[no-any-return]
+
+
+def quantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """Return what a part q of the elements is not above; several q are the first dimension."""
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, skip=False)
+
+
+def nanquantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """Return quantiles of what is not NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, skip=True)
+
+
+def msort(input: Tensor) -> Tensor:
+    """Return the elements along the first dimension in order."""
+    made: Tensor = sort(input, 0).values
+    return made
+
+
+_below = ops.op("below", vjp=None)
+_not_above = ops.op("not_above", vjp=None)
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Return where values belong in rising rows.
+
+    Parameters
+    ----------
+    sorted_sequence : Tensor, shape (K,) or (..., K)
+    input : Tensor, any shape for (K,), else (..., N); or a number
+    right, side : bool, "left" or "right"
+        Behind equals, or before them.
+    sorter : Tensor, int64, optional
+        The order of a sequence that does not rise.
+
+    Returns
+    -------
+    Tensor, int64 or int32, of input's shape
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    right = right or side == "right"
+    row, is_number = sorted_sequence.detach(), not isinstance(input, Tensor)
+    values = row.new_full((), input) if is_number else input.detach()
+    if sorter is not None:
+        row = gather(row, -1, sorter)
+    if row.ndim != 1 and tuple(row.shape[:-1]) != tuple(values.shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(row.shape)} and input value tensor {list(values.shape)}"
+        )
+    kind = promote((row, values))
+    k = row.shape[-1]
+    batch = math.prod(row.shape[:-1])
+    n = values.numel() // batch if batch else 0
+    rows, columns = row.to(kind).reshape(batch, k), values.to(kind).reshape(batch, n)
+    op = (_not_above if right else _below).with_generics(BITS=max(k.bit_length(), 1))
+    made: Tensor = op(rows, columns).reshape(tuple(values.shape))
+    return made.to(dtypes.int32) if out_int32 else made
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Return the number of the interval between rising boundaries that each value lies in."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(
+            f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Tell which elements are among others."""
+    if not isinstance(elements, Tensor):
+        elements = test_elements.new_tensor(elements)
+    if not isinstance(test_elements, Tensor):
+        test_elements = elements.new_tensor(test_elements)
+    kind = promote((elements, test_elements))
+    asked, known = elements.detach().to(kind), test_elements.detach().to(kind).reshape(-1)
+    known = masked_select(known, known == known)  # NaN equals nothing, and has no place in an order
+    if not known.numel():
+        found = asked.new_zeros(tuple(asked.shape), dtype=dtypes.bool_)
+    else:
+        row = sort(known).values
+        places = searchsorted(row, asked).clamp(max=row.shape[0] - 1)
+        found = index_select(row, 0, places.reshape(-1)).reshape(tuple(asked.shape)) == asked
+    return ~found if invert else found  # type: ignore[no-any-return]
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return the first of each run of equal elements, or of equal parts of a dimension."""
+    if dim is None:
+        rows, at = input.reshape(-1), 0
+    else:
+        rows, at = input, dim_of(dim, input.ndim)
+    count = rows.shape[at]
+    n = max(count - 1, 0)
+    apart = rows.narrow(at, min(1, count), n) != rows.narrow(at, 0, n)
+    differs = movedim(apart, at, 0).reshape(n, math.prod(apart.shape) // n if n else 1).any(1)
+    begins = cat([differs.new_ones(min(count, 1)), differs], 0)
+    places = nonzero(begins).reshape(-1)
+    found: list[Any] = [index_select(rows, at, places)]
+    if return_inverse:
+        inverse = begins.to(dtypes.int64).cumsum(0) - 1
+        found.append(inverse.reshape(tuple(input.shape)) if dim is None else inverse)
+    if return_counts:
+        ends = cat([places, places.new_full((1,), count)], 0)
+        found.append(ends.narrow(0, 1, places.shape[0]) - places)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+_BOTH: tuple[Any, ...] = (quantile, nanquantile, msort, unique_consecutive)
+for _function in _BOTH:
+    publish(_function, (_function.__name__,))
+_FREE: tuple[Any, ...] = (searchsorted, bucketize, isin)
+for _function in _FREE:
+    publish(_function, (_function.__name__,), on=("torch",))

@@ -1,0 +1,189 @@
+"""Several tensors as one: repeated to one shape, joined, in all combinations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Size, Tensor, from_numpy
+from tcdsl.ops.arranged import movedim
+from tcdsl.ops.copies import cat, repeat, stack
+from tcdsl.ops.indexing import index_select
+from tcdsl.ops.rules import broadcast_shape
+from tcdsl.ops.table import publish
+from tcdsl.ops.views import dim_of, expand
+
+Several = Sequence[Tensor]
+
+
+def _list_of(tensors: tuple[Any, ...]) -> list[Tensor]:
+    """Return tensors that are given one by one, or as one sequence."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    return list(tensors)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Return views of tensors in the shape to which they broadcast."""
+    listed = _list_of(tensors)
+    shape = broadcast_shape([tuple(t.shape) for t in listed])
+    return tuple(expand(t, *shape) for t in listed)
+
+
+def broadcast_shapes(*shapes: Any) -> Any:
+    """Return the shape to which shapes, or sizes, broadcast."""
+    return Size(broadcast_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
+
+
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """Return a view in a shape to which a tensor broadcasts."""
+    return expand(input, *size)
+
+
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """Repeat a tensor along each dimension; missing numbers count as 1."""
+    wanted = _list_of(dims)
+    return repeat(input, *([1] * (input.ndim - len(wanted))), *wanted)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Return the coordinates of a grid: row i of the n-th tensor where the n-th subscript is i.
+
+    Parameters
+    ----------
+    tensors : Tensor, shape (N,) or ()
+    indexing : {"ij", "xy"}
+        With "xy" the first two dimensions of the result change places.
+    """
+    listed = _list_of(tensors)
+    if not listed:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for t in listed:
+        if t.ndim > 1:
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}"
+            )
+        if t.dtype is not listed[0].dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(
+            'torch.meshgrid: indexing must be one of "xy" or "ij", but received: ' + indexing
+        )
+    turned = indexing == "xy" and len(listed) > 1
+    if turned:
+        listed[:2] = listed[1::-1]
+    shape = [t.numel() for t in listed]
+    made = [
+        t.reshape(*(-1 if d == n else 1 for d in range(len(shape)))).expand(*shape)
+        for n, t in enumerate(listed)
+    ]
+    if turned:
+        made[:2] = made[1::-1]
+    return tuple(made)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """Return all choices of one element of each row, shape (product of lengths, rows)."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([t.reshape(-1) for t in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Return all choices of r elements of a row, shape (choices, r)."""
+    if input.ndim != 1:
+        raise RuntimeError("Expect a 1D vector, but got shape " + str(list(input.shape)))
+    kind = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(kind(range(input.shape[0]), r)), np.int64).reshape(-1, r)
+    return index_select(input, 0, from_numpy(places.reshape(-1))).view(places.shape)  # type: ignore[no-any-return]
+
+
+def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:
+    def one(t: Tensor) -> Tensor:
+        shape = tuple(t.shape)
+        if len(shape) >= rank:
+            return t
+        if rank == 3 and shape:
+            return t.reshape(*((1, *shape, 1) if len(shape) == 1 else (*shape, 1)))  # type: ignore[no-any-return]
+        return t.reshape(*(1,) * (rank - len(shape)), *shape)  # type: ignore[no-any-return]
+
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return one(tensors[0])
+    return tuple(map(one, _list_of(tensors)))
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Return views of rank 1 at least."""
+    return _at_least(1, tensors)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Return views of rank 2 at least."""
+    return _at_least(2, tensors)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Return views of rank 3 at least."""
+    return _at_least(3, tensors)
+
+
+def hstack(tensors: Several) -> Tensor:
+    """Join tensors along columns, rows along their elements."""
+    listed = [_at_least(1, (t,)) for t in tensors]
+    return cat(listed, 0 if listed[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Several) -> Tensor:
+    """Join tensors along the first dimension, rows one below the other."""
+    return cat([_at_least(2, (t,)) for t in tensors], 0)
+
+
+def dstack(tensors: Several) -> Tensor:
+    """Join tensors along the third dimension."""
+    return cat([_at_least(3, (t,)) for t in tensors], 2)
+
+
+def column_stack(tensors: Several) -> Tensor:
+    """Join tensors along columns, of which each row is one."""
+    return hstack([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors])
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Return a matrix with matrices along its diagonal, and 0 elsewhere."""
+    listed = [_at_least(2, (t,)) for t in tensors]
+    width = sum(t.shape[1] for t in listed)
+    rows, at = [], 0
+    for t in listed:
+        n, m = t.shape
+        parts = [t.new_zeros(n, at), t, t.new_zeros(n, width - at - m)]
+        rows.append(cat([p for p in parts if p.shape[1]] or parts[:1], 1))
+        at += m
+    return cat(rows, 0)
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Return matrices with the last dimension of a tensor on their diagonals, and 0 elsewhere."""
+    rank = input.ndim + 1
+    dim1, dim2 = dim_of(dim1, rank), dim_of(dim2, rank)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    *before, n = tuple(input.shape)
+    made = input.new_zeros(*before, n + abs(offset), n + abs(offset))
+    made.diagonal(offset, -2, -1).copy_(input)
+    return movedim(made, (-2, -1), (dim1, dim2))
+
+
+_FREE: tuple[Any, ...] = (
+    broadcast_tensors, broadcast_shapes, meshgrid, cartesian_prod, combinations, atleast_1d,
+    atleast_2d, atleast_3d, hstack, vstack, dstack, column_stack, block_diag,
+)  # fmt: skip
+for _function in _FREE:
+    publish(_function, (_function.__name__,), on=("torch",))
+_BOTH: tuple[Any, ...] = (broadcast_to, tile, diag_embed)
+for _function in _BOTH:
+    publish(_function, (_function.__name__,))
+publish(cat, ("concat", "concatenate"), on=("torch",))
+publish(vstack, ("row_stack",), on=("torch",))
