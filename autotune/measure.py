@@ -6,12 +6,13 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 
 from tcdsl.autotune import finals
 from tcdsl.autotune.report import Reporter
 from tcdsl.autotune.search.budget import Budget
+from tcdsl.autotune.search.strategy import BATCH
 from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Trial, Verdict
@@ -62,8 +63,11 @@ class Measurement:
     def __exit__(self, *error: object) -> None:
         self._runner.__exit__(*error)
 
-    def __call__(self, configs: Sequence[Config], origin: str) -> list[Trial]:
-        """Try configs.
+    def __call__(self, configs: Iterable[Config], origin: str, count: int = BATCH) -> list[Trial]:
+        """Try configs, of which no more are drawn than it takes for so many candidates.
+
+        Configs that emit the text of another one are its twins: they are no candidates, they come
+        to what that one comes to.
 
         Returns
         -------
@@ -72,7 +76,7 @@ class Measurement:
             have none; what another run has ended meanwhile has its end; the best config so far,
             timed again beside the others, has a new one.
         """
-        return self._try(configs, origin, self._may_go_on)
+        return self._try(configs, origin, self._may_go_on, count)
 
     def verdict(self, trials: Sequence[Trial]) -> Verdict | None:
         """Time the fastest trials and the default head to head and commit the winner.
@@ -116,11 +120,11 @@ class Measurement:
     # Stages, in order. Each adds the trials that end in it to those of the batch.
 
     def _try(
-        self, configs: Sequence[Config], origin: str, may_go_on: Callable[[], bool]
+        self, configs: Iterable[Config], origin: str, may_go_on: Callable[[], bool], count: int
     ) -> list[Trial]:
-        rows, ended = self._log.propose(configs, origin)
-        batch = _Batch(ended)
-        candidates = self._compile(rows, batch, may_go_on)
+        batch = _Batch()
+        emitted = self._emit(configs, origin, count, batch, may_go_on)
+        candidates = self._compile(emitted, count, batch, may_go_on)
         self._report.stage("check", len(candidates))
         if not self._runner.is_calibrated and self._log.best is not None:
             self._ready(self._log.best)  # a good one tells how long a check takes
@@ -132,10 +136,28 @@ class Measurement:
                 batch.ended.append(self._log.end_as(twin.row, trial))
         return batch.ended
 
-    def _emit(self, rows: Sequence[TrialRow], batch: _Batch) -> Iterator[Candidate]:
+    def _emit(
+        self,
+        configs: Iterable[Config],
+        origin: str,
+        count: int,
+        batch: _Batch,
+        may_go_on: Callable[[], bool],
+    ) -> Iterator[Candidate]:
         """Yield candidates; those whose text another one has are twins, they share its end."""
         texts: set[str] = set()
-        for row in rows:
+        proposals = iter(configs)
+        drawn = 0
+        while drawn - len(batch.twins) < count and may_go_on():
+            config = next(proposals, None)
+            if config is None:
+                return
+            drawn += 1
+            rows, ended = self._log.propose([config], origin)
+            batch.ended += ended
+            if not rows:
+                continue
+            row = rows[0]
             try:
                 candidate = emit(self._problem, row)
             except ScheduleError as error:
@@ -149,23 +171,27 @@ class Measurement:
                 yield candidate
 
     def _compile(
-        self, rows: Sequence[TrialRow], batch: _Batch, may_go_on: Callable[[], bool]
+        self,
+        emitted: Iterable[Candidate],
+        count: int,
+        batch: _Batch,
+        may_go_on: Callable[[], bool],
     ) -> list[Candidate]:
         """Emit and compile, both at once; return those that have code of their own.
 
         What is not compiled when the time is over stays proposed, for a later run.
         """
-        self._report.stage("compile", len(rows))
+        self._report.stage("compile", count)
         candidates: list[Candidate] = []
 
         def sources() -> Iterator[Emitted]:
-            for candidate in self._emit(rows, batch):
+            for candidate in emitted:
                 candidates.append(candidate)
                 yield candidate.emitted
 
         failures: list[tuple[Candidate, Failure]] = []
         compiled: dict[str, Candidate] = {}
-        for number, built in self._problem.builder.build(sources(), len(rows)):
+        for number, built in self._problem.builder.build(sources(), count):
             if isinstance(built, Built) and built.objection:
                 built = self._refused(candidates[number], built, built.objection)
             if isinstance(built, Failure):
@@ -273,7 +299,7 @@ class Measurement:
         if config not in self._kept:
             row = self._log.find(config)
             if row is None or row.status not in FINAL:
-                self._try([config], "final", lambda: True)
+                self._try([config], "final", lambda: True, 1)
                 row = self._log.find(config)
             if config not in self._kept and row is not None and self._may_serve(row):
                 self._make_again(row)

@@ -130,7 +130,7 @@ class TrialLog:
             self._store.set_timed({row.id: (trial.time_ns, [])})
         else:
             self._store.set_failed(row.id, trial.reason, trial.detail)
-        return self._end(replace(trial, config=row.config))
+        return self._end(replace(trial, config=row.config, is_twin=True))
 
     def commit_times(
         self, samples_ns: Mapping[Candidate, Sequence[float]], anchor: Candidate | None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from tcdsl.autotune.search import cost_model
 from tcdsl.autotune.search.budget import Budget
@@ -11,9 +13,11 @@ from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.machine.config import Config
 
-Measure = Callable[[Sequence[Config], str], list[Trial]]  # candidates and where they come from
+# Proposals, of which no more are drawn than it takes; where they come from; how many candidates.
+Measure = Callable[[Iterator[Config], str, int], list[Trial]]
 
 BATCH = 16
+_SPARE = 4  # times the candidates wanted: proposals among which twins are passed over
 _ELITE = 8
 _ELITE_BRANCHES = 3  # of the elite: the fastest of other boxes of the space than the fastest's
 _PATIENCE = 8  # rounds without gain after which a search ends
@@ -38,8 +42,9 @@ def search(
     ----------
     space : SearchSpace
     measure : callable
-        Gives a trial for each config it was able to try, in any order, and new trials of older
-        ones that it has timed again.
+        Draws proposals until it has as many candidates as it is asked for; those whose text another
+        one has are twins and no candidates. Gives a trial for each that it was able to try, in any
+        order, and new trials of older ones that it has timed again.
     budget : Budget
     rng : random.Random
         All choices come from it: the same seed and the same times give the same path.
@@ -53,23 +58,38 @@ def search(
     seen = {t.config: t for t in known}
     timed = _fastest_first(seen)
 
-    def attempt(configs: Sequence[Config], origin: str) -> None:
-        new = [c for c in dict.fromkeys(configs) if c not in seen][: budget.trials_left]
-        seen.update((c, Trial(c)) for c in new)
-        while new and not budget.is_spent:
-            count = budget.fitting(BATCH)
-            batch, new = new[:count], new[count:]
-            budget.used += len(batch)
+    def attempt(configs: Iterable[Config], origin: str, most: int) -> None:
+        drawn: list[Config] = []
+
+        def proposals() -> Iterator[Config]:
+            for config in configs:
+                if config not in seen:
+                    seen[config] = Trial(config)
+                    drawn.append(config)
+                    yield config
+
+        proposed = proposals()
+        while most > 0 and not budget.is_spent:
+            count, before = budget.fitting(min(BATCH, most)), len(drawn)
+            if budget.trials_left is not None:
+                count = min(count, budget.trials_left)
             begun = budget.clock()
-            seen.update((t.config, t) for t in measure(batch, origin))
-            budget.note(len(batch), budget.clock() - begun)
+            trials = measure(proposed, origin, count)
+            seen.update((t.config, t) for t in trials)
+            used = len(drawn) - before - sum(t.is_twin for t in trials)
+            budget.used += used
+            budget.note(used, budget.clock() - begun)
+            most -= used
+            if used < count:  # there are no more
+                break
         timed[:] = _fastest_first(seen)
 
-    attempt(list(start) or [space.default], "start")
+    first = list(start) or [space.default]
+    attempt(first, "start", len(first))
     if use_model and not budget.is_spent:
-        attempt(cost_model.leaders(space, rng, BATCH, seen.keys()), "model")
+        attempt(cost_model.leaders(space, rng, _SPARE * BATCH, seen.keys()), "model", BATCH)
     elif not budget.is_spent:
-        attempt(space.spread(rng, 2 * BATCH), "spread")
+        attempt(space.spread(rng, 2 * BATCH), "spread", 2 * BATCH)
     patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
     idle = 0
     while not budget.is_spent and idle < patience:
@@ -77,7 +97,7 @@ def search(
         children = _children(space, timed, seen, rng, use_model)
         if not children:
             break
-        attempt(children, "evolution")
+        attempt(children, "evolution", BATCH)
         gained = bool(timed) and (before is None or timed[0].time_ns < before * (1 - _GAIN))
         idle = 0 if gained else idle + 1
     return timed
@@ -90,31 +110,35 @@ def _children(
     rng: random.Random,
     use_model: bool,
 ) -> list[Config]:
-    """Propose a batch: half steps from the elite, a quarter crossings, a quarter fresh samples.
+    """Propose in turn: half steps from the elite, a quarter crossings, a quarter fresh samples.
 
     Of each kind the model picks one half and chance the other, so that neither a wrong model nor
-    bad luck can keep a good config out for long.
+    bad luck can keep a good config out for long. There are more than a batch: some are twins.
     """
     elite = elite_of(space, timed)
     steps: dict[Config, None] = {}
     for config in elite:  # the best config's steps first: they fill the share while there are any
-        if len(steps) < BATCH:
+        if len(steps) < 2 * BATCH:
             steps.update((c, None) for c in space.neighbours(config) if c not in seen)
     pairs = [rng.sample(elite, 2) for _ in range(2 * BATCH)] if len(elite) > 1 else []
     crossings = [c for a, b in pairs if (c := space.crossover(a, b, rng)) is not None]
     samples = [c for _ in range(2 * BATCH) if (c := space.sample(rng)) is not None]
 
-    batch: dict[Config, None] = {}
-    for pool, share in ((list(steps), BATCH // 2), (crossings, BATCH // 4), (samples, BATCH)):
-        share = min(share, BATCH - len(batch))
-        new = _shuffled([c for c in dict.fromkeys(pool) if c not in seen and c not in batch], rng)
-        if use_model:
-            liked = cost_model.ranked(space, new)
-            new = liked[: share // 2] + [c for c in new if c in set(liked[share // 2 :])]
-        batch.update(dict.fromkeys(new[:share]))
-    if not batch and space.size <= _EXHAUSTIBLE:
-        batch.update(dict.fromkeys(c for c in space.all() if c not in seen))
-    return list(batch)[:BATCH]
+    queues: list[deque[Config]] = []
+    for pool in (steps, crossings, samples):
+        new = [c for c in dict.fromkeys(pool) if c not in seen]
+        by_chance = rng.sample(new, len(new))
+        liked = cost_model.ranked(space, new) if use_model else by_chance
+        by_turns = itertools.chain.from_iterable(itertools.zip_longest(liked, by_chance))
+        queues.append(deque(c for c in dict.fromkeys(by_turns) if c is not None))
+    found: dict[Config, None] = {}
+    while any(queues):
+        for queue in (queues[0], queues[1], queues[0], queues[2]):
+            if queue:
+                found[queue.popleft()] = None
+    if not found and space.size <= _EXHAUSTIBLE:
+        return [c for c in space.all() if c not in seen]
+    return list(found)
 
 
 def elite_of(space: SearchSpace, timed: Sequence[Trial]) -> list[Config]:
@@ -136,11 +160,8 @@ def elite_of(space: SearchSpace, timed: Sequence[Trial]) -> list[Config]:
     return [*fastest, *others, *rest][:_ELITE]
 
 
-def _shuffled(configs: Sequence[Config], rng: random.Random) -> list[Config]:
-    return rng.sample(list(configs), len(configs))
-
-
 def _fastest_first(seen: Mapping[Config, Trial]) -> list[Trial]:
     return sorted(
-        (t for t in seen.values() if t.is_timed), key=lambda t: (t.time_ns, t.config.to_json())
+        (t for t in seen.values() if t.is_timed and not t.is_twin),
+        key=lambda t: (t.time_ns, t.config.to_json()),
     )

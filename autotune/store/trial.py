@@ -37,12 +37,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The end of a trial: a time per call, or the reason why there is none."""
+    """The end of a trial: a time per call, or the reason why there is none.
+
+    is_twin: another config emits the same text, and this end is that one's.
+    """
 
     config: Config
     time_ns: float = math.inf
     reason: Reason = ""
     detail: str = ""
+    is_twin: bool = False
 
     @property
     def is_timed(self) -> bool:

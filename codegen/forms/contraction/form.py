@@ -151,7 +151,9 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     panel = chosen_panel(ctx, values)
     if ctx.is_exact():
-        return turn_ns(ctx, panel, _choice(values), ctx.spec.threads)
+        choice = _choice(values)
+        _check(ctx, panel.extents(), choice)  # a search does not propose what is not lowered
+        return turn_ns(ctx, panel, choice, ctx.spec.threads)
     x = numbers(ctx, panel)
     choice = choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine.registers))
     return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)

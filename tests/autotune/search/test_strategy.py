@@ -7,7 +7,8 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,12 @@ def test_seconds_bound_the_search_by_the_clock() -> None:
 def test_a_batch_is_no_larger_than_the_time_that_is_left(each_s: float, largest: int) -> None:
     clock, sizes = surfaces.FakeClock(), list[int]()
 
-    def measure(configs: Sequence[Config], origin: str) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
         del origin
-        sizes.append(len(configs))
-        clock.now += each_s * len(configs) + (len(sizes) == 1)  # the first one makes the case
-        return [Trial(c, surfaces.rugged(c)) for c in configs]
+        drawn = list(islice(configs, count))
+        sizes.append(len(drawn))
+        clock.now += each_s * len(drawn) + (len(sizes) == 1)  # the first one makes the case
+        return [Trial(c, surfaces.rugged(c)) for c in drawn]
 
     space = surfaces.space(lambda _: 1.0)
     search(space, measure, Budget(seconds=8.0, clock=clock), random.Random(0))
@@ -143,12 +145,13 @@ def test_failures_are_survived_and_left_alone() -> None:
     clean = surfaces.measure(surfaces.rugged)
     tried: list[Config] = []
 
-    def measure(configs: Sequence[Config], origin: str) -> list[Trial]:
-        tried.extend(configs)
-        return [
+    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+        trials = [
             Trial(t.config, math.inf, "crash") if dict(t.config.items)["g0.kc"] == 64 else t
-            for t in clean(configs, origin)
+            for t in clean(configs, origin, count)
         ]
+        tried.extend(t.config for t in trials)
+        return trials
 
     space = surfaces.space(surfaces.rugged)
     found = search(space, measure, Budget(trials=200), random.Random(0))
@@ -162,7 +165,7 @@ def test_failures_are_survived_and_left_alone() -> None:
 def test_all_failing_ends_the_search_without_a_result() -> None:
     found = search(
         surfaces.space(lambda _: 1.0),
-        lambda configs, _: [Trial(c, reason="crash") for c in configs],
+        lambda configs, _, count: [Trial(c, reason="crash") for c in islice(configs, count)],
         Budget(trials=500),
         random.Random(0),
     )
@@ -188,13 +191,37 @@ def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
     path: list[Config] = []
     clean = surfaces.measure(surfaces.rugged, path=path)
 
-    def measure(configs: Sequence[Config], origin: str) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
         if len(path) > 40:
             budget.stop()
-        return clean(configs, origin)
+        return clean(configs, origin, count)
 
     search(surfaces.space(lambda _: 1.0), measure, budget, random.Random(0))
     assert len(path) <= 41 + 2 * BATCH
+
+
+def test_a_batch_has_so_many_candidates_however_many_of_the_proposals_are_twins() -> None:
+    met, batches = dict[float, Config](), list[int]()
+
+    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+        # What comes to one time is one text: 263 of 3224 configs.
+        del origin
+        trials: list[Trial] = []
+        while sum(not t.is_twin for t in trials) < count:
+            config = next(configs, None)
+            if config is None:
+                break
+            time_ns = surfaces.rugged(config)
+            trials.append(Trial(config, time_ns, is_twin=time_ns in met))
+            met.setdefault(time_ns, config)
+        batches.append(sum(not t.is_twin for t in trials))
+        return trials
+
+    space = surfaces.space(lambda _: 1.0)
+    budget = Budget(trials=1 + 3 * BATCH)
+    found = search(space, measure, budget, random.Random(0))
+    assert batches == [1, BATCH, BATCH, BATCH]
+    assert budget.used == 1 + 3 * BATCH == len({t.time_ns for t in found}) == len(found)
 
 
 @pytest.mark.parametrize(

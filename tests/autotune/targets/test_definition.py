@@ -81,6 +81,24 @@ def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
     assert 0 <= space.cost_ns(space.default) < math.inf
 
 
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", (40, 48, 56)),
+        ("def mt(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }", (4, 300, 64)),
+    ],
+)
+def test_what_a_space_calls_legal_is_emitted(text: str, sizes: tuple[int, ...]) -> None:
+    definition = checked(text)
+    one = problem(text, dict(zip(definition.sizes, sizes, strict=True)), threads=2)
+    contractions = [b for b in one.space.branches if "contraction" in dict(b.fixed).values()]
+    space = replace(one.space, branches=tuple(contractions))
+    rng = random.Random(0)
+    for config in {space.sample(rng) for _ in range(60)}:
+        assert config is not None
+        one.emit(config)  # not refused
+
+
 def test_a_space_has_a_branch_for_each_partition_and_form() -> None:
     branches = problem(FCRELU, {"B": 100, "M": 128, "N": 100}).space.branches
     fixed = [dict(b.fixed) for b in branches]
