@@ -8,7 +8,7 @@ from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.ops.arranged import movedim
-from tcdsl.ops.copies import stack
+from tcdsl.ops.joins import stack
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
 from tcdsl.ops.rules import NAMES, broadcast_shape

@@ -1,31 +1,19 @@
-"""The same elements elsewhere: joined, padded, turned round."""
+"""The same elements elsewhere: padded, turned round, repeated."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-from tcdsl.core import (
-    GRAD,
-    Op,
-    Recipe,
-    Tensor,
-    record,
-    set_grad_enabled,
-)
-from tcdsl.core.dtypes import DType
-from tcdsl.ops.internal import copy_
-from tcdsl.ops.on_device import empty_beside
+from tcdsl.core import Op, Tensor
 from tcdsl.ops.over import over
-from tcdsl.ops.rules import Operands, promote
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import Shape, dim_of
 
 ops = Family(__file__)
-_MOST = 60  # operands of a recorded call: the core tells them by the bits of a word
 _tril = ops.op("each_tril")
 _triu = ops.op("each_triu")
 _diagonal_above = ops.op("diagonal_above")
@@ -33,188 +21,6 @@ _with_above = ops.op("with_above")
 _with_below = ops.op("with_below")
 _cross = ops.op("cross")
 _pixel_shuffle = ops.op("pixel_shuffle")
-_FEW = 4  # operands that one kernel joins
-
-# ---- joined
-
-
-def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Join tensors along a dimension: each is copied into its part of the result.
-
-    Parameters
-    ----------
-    tensors : sequence of Tensor, shapes equal but in `dim`
-        An empty one of rank 1 counts for nothing.
-    dim : int
-
-    Raises
-    ------
-    RuntimeError
-        If there is none, or shapes differ elsewhere.
-    """
-    count = len(tensors)
-    if 1 < count <= _FEW and out is None:
-        rank = tensors[0].ndim
-        if rank and all(t.ndim == rank for t in tensors):
-            made: Tensor = _joining(rank, dim, count)(*tensors)
-            return made
-    return _copied_together(tensors, dim, out)
-
-
-@lru_cache(maxsize=1024, typed=True)
-def _joining(rank: int, dim: int, count: int) -> Op:
-    """Return the op that joins a few tensors of a rank in one kernel."""
-    at = dim_of(dim, rank)
-    sizes, index = [f"D{d}" for d in range(rank)], [f"i{d}" for d in range(rank)]
-
-    def placed(names: list[str], name: str) -> str:
-        return ", ".join((*names[:at], name, *names[at + 1 :]))
-
-    params = ", ".join(f"T({placed(sizes, f'N{k}')}) x{k}" for k in range(count))
-    extents = [f"N{k}" for k in range(count)]
-    statements = "".join(
-        f"  out({placed(index, ' + '.join((*extents[:k], f'n{k}')))}) "
-        f"= x{k}({placed(index, f'n{k}')})\n"
-        for k in range(count)
-    )
-    whole = placed(sizes, " + ".join(extents))
-    return op_of_text(
-        f"def cat<T>({params}) -> (T({whole}) out) {{\n{statements}}}",
-        types=_of_joined,
-        shape=partial(_check_parts, at),
-        vjp=partial(_cut, at),
-        saves=tuple(f"like:x{k}" for k in range(count)),
-    )
-
-
-def _of_joined(operands: Operands) -> DType:
-    """Return the type of a join, for which what is empty and of rank 1 does not count."""
-    return promote([t for t in operands if t.numel() or t.ndim != 1] or operands[:1])
-
-
-def _check_parts(at: int, operands: Operands) -> None:
-    first = tuple(operands[0].shape)
-    for number, t in enumerate(operands):
-        if tuple(t.shape) != first and (t.numel() or t.ndim != 1):
-            _check_joined(first, tuple(t.shape), number, at)
-
-
-def _cut(at: int, needs: int, gradient: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
-    """Return the parts of a gradient, views of it."""
-    return _parted(at, tuple(t.shape[at] for t in parts), gradient)
-
-
-def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) -> Tensor:
-    """Join tensors of any number, rank and type: each is copied by itself."""
-    if not tensors:
-        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    parts = [t for t in tensors if t.numel() or t.ndim != 1]
-    if not parts:
-        return tensors[0].clone()  # type: ignore[no-any-return]
-    if len(parts) > _MOST:
-        rows = [cat(parts[i : i + _MOST], dim) for i in range(0, len(parts), _MOST)]
-        return cat(rows, dim, out=out)
-    first, dtype = tuple(parts[0].shape), parts[0].dtype
-    at = dim_of(dim, len(first))
-    lengths, needs, is_mixed = [], 0, False
-    for i, t in enumerate(parts):
-        shape = tuple(t.shape)
-        if shape != first:
-            _check_joined(first, shape, i, at)
-        lengths.append(shape[at])
-        needs |= t.requires_grad << i
-        is_mixed |= t.dtype is not dtype
-    whole = (*first[:at], sum(lengths), *first[at + 1 :])
-    if is_mixed:
-        dtype = promote(parts)
-        parts = [t.to(dtype) for t in parts]
-    made = empty_beside(parts[0], whole, dtype) if out is None else out
-    if out is not None and out.shape != whole:
-        out.resize_(whole)
-    old = set_grad_enabled(False)
-    try:
-        begin = 0
-        for n, t in zip(lengths, parts, strict=True):
-            copy_(made.narrow(at, begin, n), t)
-            begin += n
-    finally:
-        set_grad_enabled(old)
-    if needs and old and out is None:
-        recipe = Recipe(_never, (GRAD,), tuple(range(len(parts))))
-        vjp = partial(_parted, at, tuple(lengths))
-        record("CatBackward0", recipe, vjp, tuple(parts), (made,), needs)
-    return made
-
-
-def _check_joined(first: tuple[int, ...], shape: tuple[int, ...], number: int, at: int) -> None:
-    """Refuse a shape that differs from the first elsewhere than where they are joined."""
-    if len(shape) != len(first):
-        raise RuntimeError(
-            f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
-        )
-    for d, (a, b) in enumerate(zip(first, shape, strict=True)):
-        if d != at and a != b:
-            raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {at}. Expected size {a} but "
-                f"got size {b} for tensor number {number} in the list."
-            )
-
-
-def _never(gradient: Tensor) -> Tensor:
-    raise AssertionError("a join brings its own")
-
-
-def _parted(at: int, lengths: tuple[int, ...], gradient: Tensor) -> tuple[Tensor, ...]:
-    """Return the parts of a gradient, views of it."""
-    found, begin = [], 0
-    for n in lengths:
-        found.append(gradient.narrow(at, begin, n))
-        begin += n
-    return tuple(found)
-
-
-def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Join tensors of one shape along a new dimension."""
-    if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
-    first = tensors[0].shape
-    for i, t in enumerate(tensors):
-        if t.shape != first:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
-                f"{list(t.shape)} at entry {i}"
-            )
-    if 1 < len(tensors) <= _FEW and out is None:
-        made: Tensor = _stacking(len(first), dim, len(tensors))(*tensors)
-        return made
-    at = dim_of(dim, len(first) + 1)
-    return cat([t.unsqueeze(at) for t in tensors], at, out=out)
-
-
-@lru_cache(maxsize=1024, typed=True)
-def _stacking(rank: int, dim: int, count: int) -> Op:
-    """Return the op that stacks a few tensors of a rank in one kernel."""
-    at = dim_of(dim, rank + 1)
-    sizes, index = [f"D{d}" for d in range(rank)], [f"i{d}" for d in range(rank)]
-
-    def placed(names: list[str], between: int) -> str:
-        return ", ".join((*names[:at], str(between), *names[at:]))
-
-    of_one = f"({', '.join(sizes)})" if rank else ""
-    read = f"({', '.join(index)})" if rank else ""
-    params = ", ".join(f"T{of_one} x{k}" for k in range(count))
-    statements = "".join(f"  out({placed(index, k)}) = x{k}{read}\n" for k in range(count))
-    return op_of_text(
-        f"def stack<T>({params}) -> (T({placed(sizes, count)}) out) {{\n{statements}}}",
-        types=promote,
-        vjp=partial(_apart, at, count),
-    )
-
-
-def _apart(at: int, count: int, needs: int, gradient: Tensor) -> tuple[Tensor, ...]:
-    """Return the gradients of what was stacked, views of that of the stack."""
-    return tuple(gradient.select(at, k) for k in range(count))
-
 
 # ---- padded
 
@@ -416,9 +222,7 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
     return made.view(*(r * s for r, s in zip(wanted, shape, strict=True)))  # type: ignore[no-any-return]
 
 
-_FREE: tuple[Callable[..., Tensor], ...] = (cat, stack, pixel_shuffle)
-for _function in _FREE:
-    publish(_function, (_function.__name__,), on=("torch",))
+publish(pixel_shuffle, ("pixel_shuffle",), on=("torch",))
 _BOTH: tuple[Callable[..., Tensor], ...] = (flip, roll, tril, triu, diag, diagflat, cross)
 for _function in _BOTH:
     publish(_function, (_function.__name__,))

@@ -25,6 +25,7 @@ FAMILIES = (
     "adaptive",
     "resampling",
     "copies",
+    "joins",
     "indexing",
     "masks",
     "embeddings",

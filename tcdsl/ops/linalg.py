@@ -15,7 +15,8 @@ import numpy as np
 
 from tcdsl.core import GRAD, INPUT, OUTPUT, Tensor, from_numpy
 from tcdsl.ops import lapack
-from tcdsl.ops.copies import cat, tril, triu
+from tcdsl.ops.copies import tril, triu
+from tcdsl.ops.joins import cat
 from tcdsl.ops.lapack import Array
 from tcdsl.ops.matrices import (
     array_of,

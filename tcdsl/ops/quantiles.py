@@ -7,8 +7,8 @@ from typing import Any
 
 from tcdsl.core import Tensor, dtypes
 from tcdsl.ops.arranged import movedim
-from tcdsl.ops.copies import cat
 from tcdsl.ops.indexing import gather, index_select
+from tcdsl.ops.joins import cat
 from tcdsl.ops.masks import masked_select, nonzero
 from tcdsl.ops.pointwise import floor, where
 from tcdsl.ops.rules import promote

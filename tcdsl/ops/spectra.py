@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from tcdsl.core import Tensor
-from tcdsl.ops.copies import cat, flip, pad, stack
+from tcdsl.ops.copies import flip, pad
+from tcdsl.ops.joins import cat, stack
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)

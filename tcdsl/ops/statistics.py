@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from tcdsl.core import Op, Tensor, dtypes
-from tcdsl.ops.copies import cat
 from tcdsl.ops.indexing import gather
+from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import sub
 from tcdsl.ops.products import matmul

@@ -10,8 +10,9 @@ import numpy as np
 
 from tcdsl.core import Size, Tensor, from_numpy
 from tcdsl.ops.arranged import movedim
-from tcdsl.ops.copies import cat, repeat, stack
+from tcdsl.ops.copies import repeat
 from tcdsl.ops.indexing import index_select
+from tcdsl.ops.joins import cat, stack
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
 from tcdsl.ops.views import dim_of, expand
