@@ -53,7 +53,7 @@ class Measurement:
         self, problem: TuningProblem, store: TuningStore, budget: Budget, report: Reporter
     ) -> None:
         self._problem, self._budget, self._report = problem, budget, report
-        self._runner = Runner(problem, budget)
+        self._runner = Runner(problem, budget, report.note)
         self._log = TrialLog(problem, store, report)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
 
@@ -104,10 +104,11 @@ class Measurement:
             batch = self._together([c for c in ready if c in by_text.values() and c is not None])
             if not batch or batch[0].config != default:
                 raise finals.no_default(self._problem.name, self._log.failure_of(default))
-            seconds = 0.0 if self._budget.is_stopped else self._budget.seconds_left
-            rounds = finals.rounds_for(trials, len(batch), seconds)
+            rounds = finals.rounds_for(trials, len(batch), self._seconds_left)
             try:
-                samples = self._runner.samples(batch, rounds, drops=False)
+                samples = self._runner.samples(
+                    batch, rounds, drops=False, seconds=self._seconds_left
+                )
                 break
             except WorkerDiedError as death:
                 self._blame(death, batch)
@@ -116,6 +117,10 @@ class Measurement:
         verdict = finals.verdict_of(timed, default)
         self._log.commit_verdict(verdict)
         return verdict
+
+    @property
+    def _seconds_left(self) -> float | None:
+        return 0.0 if self._budget.is_stopped else self._budget.seconds_left
 
     # Stages, in order. Each adds the trials that end in it to those of the batch.
 
@@ -186,6 +191,7 @@ class Measurement:
 
         def sources() -> Iterator[Emitted]:
             for candidate in emitted:
+                self._runner.prepare()
                 candidates.append(candidate)
                 yield candidate.emitted
 

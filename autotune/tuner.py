@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -19,6 +19,7 @@ from tcdsl.autotune.store.shipped import Shipped
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Verdict
 from tcdsl.autotune.worker.problem import TuningProblem
+from tcdsl.autotune.worker.runner import StoppedError
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.dataclass import dataclass
 
@@ -127,7 +128,7 @@ def _verdict(
     came = None if shipped is None else shipped.lookup(key)
     if came is not None and space.holds(came):
         first.append(came)
-    with Measurement(problem, store, budget, report) as measure:
+    with suppress(StoppedError), Measurement(problem, store, budget, report) as measure:
         found = search(
             space,
             measure,
@@ -138,6 +139,7 @@ def _verdict(
             use_model=use_model,
         )
         return measure.verdict(found)
+    return None  # stopped before there was anything to compare
 
 
 class _Stop(threading.Event):

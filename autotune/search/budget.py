@@ -34,23 +34,29 @@ class Budget:
         self.used = 0
         self.is_stopped = False
         self._final_s = 0.0 if seconds is None else min(_FINAL_S, _FINAL_SHARE * seconds)
-        self._first_s = 0.0  # of the first trials, with all that is made once
+        self._first_s = 0.0  # of one of the first trials
+        self._once_s = 0.0  # of what is made once, since the last trials were noted
         self._pace_s = 0.0  # of a later trial; 0 where there was none
 
     def note(self, trials: int, seconds: float) -> None:
-        """Note how long trials that were made together took."""
+        """Note how long trials that were made together took, with what was made once meanwhile."""
+        each_s = max(0.0, seconds - self._once_s) / max(1, trials)
+        self._once_s = 0.0
         if not trials:
             return
         if not self._first_s:
-            self._first_s = seconds
+            self._first_s = each_s
         else:
-            self._pace_s = seconds / trials
+            self._pace_s = each_s
+
+    def note_once(self, seconds: float) -> None:
+        """Note how long the trials under way have waited for what is made once for all."""
+        self._once_s += seconds
 
     def fitting(self, most: int) -> int:
         """Return how many trials may be made together, at least one.
 
-        Before a second batch the first tells: too much, as it has what is made once, the
-        reference's answer above all.
+        Before a second batch the first tells: too much, as a compiler's start is a single trial's.
         """
         left, each = self.search_seconds_left, self._pace_s or self._first_s
         if left is None or not each:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,12 +40,13 @@ def save(folder: Path, settings: Mapping[str, Any]) -> None:
     (folder / "bench.json").write_text(json.dumps(settings))
 
 
-def open_bench(folder: Path) -> Bench:
-    """Return the bench that was saved into a folder, over the case in it.
+def opener(folder: Path) -> Callable[[], Bench]:
+    """Return what opens the bench that was saved into a folder, over the case in it.
 
+    All that it imports is imported now: the case may not be there yet.
     Its settings have `open`, the function that makes it from the case, as `MODULE:NAME`; the rest
     are that function's arguments.
     """
     settings = json.loads((folder / "bench.json").read_text())
-    bench: Bench = pkgutil.resolve_name(settings.pop("open"))(Case.load(folder), **settings)
-    return bench
+    make: Callable[..., Bench] = pkgutil.resolve_name(settings.pop("open"))
+    return lambda: make(Case.load(folder), **settings)

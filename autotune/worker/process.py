@@ -41,6 +41,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
         self._words: Any = None
+        self._is_open = False
         self.generation = 0  # counts starts: what an earlier process had loaded is gone
 
     def __enter__(self) -> WorkerProcess:
@@ -90,9 +91,17 @@ class WorkerProcess:
         self._process = self._channel = self._words = None
 
     def start(self) -> None:
-        """Start the process if none runs."""
+        """Start the process if none runs, and have it open the case, which is there now."""
+        self.launch()
+        if not self._is_open:
+            self._is_open = True
+            self.ask(_START_S, {"do": "open"})  # its preparations are nobody's running time
+
+    def launch(self) -> None:
+        """Start the process if none runs: it imports what it needs while others work."""
         if self._process is not None:
             return
+        self._is_open = False
         ours, theirs = multiprocessing.Pipe()
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self._channel = ours
@@ -103,7 +112,6 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL, stdout=self._words, stderr=self._words,
             )  # fmt: skip
         self.generation += 1
-        self.ask(_START_S, {"do": "drop", "rows": []})  # its preparations are nobody's running time
 
     def _kill_group(self) -> None:
         """End all of the worker's group; not yet waited for, it keeps the number of the group."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker import bench
+from tcdsl.autotune.worker.aside import aside
 from tcdsl.autotune.worker.candidate import Candidate
+from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.case_folder import new_case_folder
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
 from tcdsl.codegen.toolchain.cachedir import CacheError
 
+_POLL_S = 0.1  # between looks at whether the user wants no more
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
 _PATIENCE = 20.0  # times the shortest check so far: the deadline while there is much time left
@@ -23,14 +28,33 @@ _FAIR = 3.0  # times the shortest check: the deadline when time is short
 _SHARE = 1 / 8  # of the time left that one candidate may take
 
 
+class StoppedError(Exception):
+    """The user wants no more, and there is nothing to compare yet."""
+
+
 class Runner:
     """The worker process of one problem; a context manager that ends it.
 
-    The problem's case, the reference's answer above all, is computed when first needed.
+    The problem's case, the reference's answer above all, is computed aside while the first
+    candidates are compiled.
+
+    Parameters
+    ----------
+    problem : TuningProblem
+    budget : Budget
+    tell : callable
+        Told in words if the case takes longer than there is time for.
     """
 
-    def __init__(self, problem: TuningProblem, budget: Budget) -> None:
-        self._problem, self._budget = problem, budget
+    def __init__(
+        self,
+        problem: TuningProblem,
+        budget: Budget,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._problem, self._budget, self._tell = problem, budget, tell
+        self._case: Future[Case] | None = None
+        self._is_ready = False  # the case is saved
         self._stack = ExitStack()
         self._process: WorkerProcess | None = None
         self._loaded: dict[int, int] = {}  # by row: the generation of the process that has it
@@ -74,11 +98,17 @@ class Runner:
         return None
 
     def samples(
-        self, candidates: Sequence[Candidate], rounds: int, *, drops: bool = True
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int,
+        *,
+        drops: bool = True,
+        seconds: float | None = None,
     ) -> list[list[float]]:
         """Time candidates that are loaded, side by side; return the samples of each, ns per call.
 
-        drops : whether slow ones get fewer turns.
+        drops : whether slow ones get fewer turns. seconds : after which there are no more rounds,
+        but for a few.
 
         Raises
         ------
@@ -87,21 +117,49 @@ class Runner:
         """
         rows = [c.row.id for c in candidates]
         request = {"do": "time", "rows": rows, "rounds": rounds, "drops": drops}
+        request |= {"seconds": seconds}
         found = dict(self._worker().ask(self.limit_s, request)["samples"])
         return [found[row] for row in rows]
 
+    def prepare(self) -> None:
+        """Begin what a first check needs: the case, and the worker process with its imports."""
+        if self._process is not None:
+            return
+        self._folder = self._stack.enter_context(new_case_folder())
+        with _writing(self._folder):
+            bench.save(self._folder, self._problem.bench)
+        self._process = self._stack.enter_context(WorkerProcess(self._folder))
+        self._process.launch()
+        self._case = aside(self._problem.case)
+
     def _worker(self) -> WorkerProcess:
-        if self._process is None:
-            folder = self._stack.enter_context(new_case_folder())
-            case = self._problem.case()
-            try:
-                case.save(folder)
-                bench.save(folder, self._problem.bench)
-            except OSError as error:
-                raise CacheError(f"{folder} cannot be written: {error.strerror}") from error
-            self._process = self._stack.enter_context(WorkerProcess(folder))
+        self.prepare()
+        assert self._process is not None
+        if not self._is_ready:
+            begun = self._budget.clock()
+            case = self._awaited()
+            with _writing(self._folder):
+                case.save(self._folder)
+            self._is_ready = True
+            self._process.start()
+            self._budget.note_once(self._budget.clock() - begun)
         self._process.start()
         return self._process
+
+    def _awaited(self) -> Case:
+        assert self._case is not None
+        is_told = False
+        while not wait([self._case], _POLL_S).done:
+            if self._budget.is_stopped:
+                raise StoppedError
+            if self._budget.seconds_left == 0 and not is_told:
+                is_told = True
+                self._tell(
+                    f"{self._problem.name}: what the answer has to be takes longer to compute than"
+                    f" the {self._budget.seconds:g} s given; this run ends with the default, give"
+                    " the next one more seconds"
+                )
+        return self._case.result()
 
     @property
     def limit_s(self) -> float:
@@ -116,3 +174,11 @@ class Runner:
             return max(_LEAST_LIMIT_S, min(_FIRST_LIMIT_S, share))
         patience = min(_PATIENCE * self._check_s, share)
         return max(_LEAST_LIMIT_S, _FAIR * self._check_s, patience)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(f"{folder} cannot be written: {error.strerror}") from error

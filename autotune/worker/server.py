@@ -14,13 +14,13 @@ import resource
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tcdsl.autotune.worker.bench import Bench, WrongAnswerError, open_bench
-from tcdsl.autotune.worker.timing import DROP, interleaved
+from tcdsl.autotune.worker.bench import Bench, WrongAnswerError, opener
+from tcdsl.autotune.worker.timing import DROP, interleaved, timer
 
 _PR_SET_PDEATHSIG = 1
 
@@ -28,9 +28,11 @@ _PR_SET_PDEATHSIG = 1
 class Worker:
     """Candidates by the row of their trial, loaded, checked and timed."""
 
-    def __init__(self, channel: Connection, bench: Bench) -> None:
+    _bench: Bench
+
+    def __init__(self, channel: Connection, opener: Callable[[], Bench]) -> None:
         self._channel = channel
-        self._bench = bench
+        self._opener = opener
         self._loaded: dict[int, Any] = {}
 
     def serve(self) -> None:
@@ -47,16 +49,13 @@ class Worker:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request["do"]:
+            case "open":
+                self._bench = self._opener()
+                return {}
             case "check":
                 return self._check(request["row"], request["code"])
             case "time":
-                drop = DROP if request["drops"] else ()
-                times = self._time(request["rows"], request["rounds"], drop, request["limit_s"])
-                return {"samples": times}
-            case "drop":
-                for row in request["rows"]:
-                    self._loaded.pop(row, None)
-                return {}
+                return {"samples": self._time(request)}
             case other:
                 raise AssertionError(other)
 
@@ -67,16 +66,17 @@ class Worker:
             return {"wrong": str(error)}
         return {}
 
-    def _time(
-        self, rows: list[int], rounds: int, drop: Sequence[float], limit_s: float
-    ) -> list[tuple[int, list[float]]]:
-        candidates = {row: self._bench.sampler(self._loaded[row]) for row in rows}
+    def _time(self, request: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
+        candidates = {row: self._bench.sampler(self._loaded[row]) for row in request["rows"]}
 
         def notice(row: int) -> None:
-            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            signal.setitimer(signal.ITIMER_REAL, request["limit_s"])
             self._send({"at": row})
 
-        return list(interleaved(candidates, rounds, notice, drop=drop).items())
+        drop = DROP if request["drops"] else ()
+        is_over = timer(request["seconds"])
+        samples = interleaved(candidates, request["rounds"], notice, drop=drop, is_over=is_over)
+        return list(samples.items())
 
     def _send(self, answer: dict[str, Any]) -> None:
         self._channel.send_bytes(json.dumps(answer).encode())
@@ -123,7 +123,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with Connection(int(channel_fd)) as channel:
         try:
-            Worker(channel, open_bench(Path(folder))).serve()
+            Worker(channel, opener(Path(folder))).serve()
         except Exception as error:
             # After an error on a GPU nothing there can be used, nor given back: end at once.
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)

@@ -47,6 +47,7 @@ def interleaved(
     rounds: int,
     notice: Callable[[int], None],
     drop: Sequence[float] = DROP,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> dict[int, list[float]]:
     """Time candidates in turn and return the samples of each, in ns per call.
 
@@ -59,6 +60,8 @@ def interleaved(
     drop : sequence of float
         After each round, how many times slower than the best one may be to get another turn; the
         last one holds for all later rounds. Empty: everyone gets all turns.
+    is_over : callable
+        Whether the time is over: then a round that is not among the first `ROUNDS` does not begin.
     """
     samples: dict[int, list[float]] = {row: [] for row in candidates}
     going = list(candidates)
@@ -66,6 +69,8 @@ def interleaved(
     # come at a fixed place would always, or never, have a core less.
     rng = random.Random(0)
     for turn in range(rounds):
+        if turn >= ROUNDS and is_over():
+            break
         for row in rng.sample(going, len(going)):
             notice(row)
             samples[row] += candidates[row]()
@@ -77,6 +82,12 @@ def interleaved(
             if min(samples[row]) <= limit and candidates[row].spent_ns < _ENOUGH_NS
         ]
     return samples
+
+
+def timer(seconds: float | None, clock: Callable[[], float] = time.monotonic) -> Callable[[], bool]:
+    """Return what tells whether so many seconds are over; None: never."""
+    end = math.inf if seconds is None else clock() + seconds
+    return lambda: clock() >= end
 
 
 class HostSampler:

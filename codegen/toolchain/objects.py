@@ -67,20 +67,31 @@ def use_object(source: Source, use: Callable[[Path], T]) -> T:
                 raise
 
 
+class UnwantedError(Exception):
+    """What was being compiled is not wanted any more."""
+
+
 def compile_many(
-    sources: Sequence[Source], compiler: Compiler | None = None, jobs: int | None = None
+    sources: Sequence[Source],
+    compiler: Compiler | None = None,
+    jobs: int | None = None,
+    is_unwanted: Callable[[], bool] | None = None,
 ) -> tuple[Path | CompileError, ...]:
     """Compile several sources, as many at a time as there are cores; an error stands for its own.
 
     What another thread or process is compiling is waited for, not compiled again. If the wait is
-    interrupted, running compilers are killed and locks given back.
+    interrupted, running compilers are killed and locks given back; so they are when
+    is_unwanted, which is asked all the while, says so: `UnwantedError`.
     """
     chosen = compiler or find_compiler()
-    return with_room(lambda: _compile_many(sources, chosen, jobs or usable_cores()))
+    return with_room(lambda: _compile_many(sources, chosen, jobs or usable_cores(), is_unwanted))
 
 
 def _compile_many(
-    sources: Sequence[Source], compiler: Compiler, jobs: int
+    sources: Sequence[Source],
+    compiler: Compiler,
+    jobs: int,
+    is_unwanted: Callable[[], bool] | None,
 ) -> tuple[Path | CompileError, ...]:
     keys = [key_of(s, compiler) for s in sources]
     waiting = dict(zip(keys, sources, strict=True))  # equal sources are one
@@ -90,6 +101,8 @@ def _compile_many(
     running: dict[str, _Making] = {}
     try:
         while waiting or running:
+            if is_unwanted is not None and is_unwanted():
+                raise UnwantedError
             with _uninterrupted():
                 for key in list(waiting):
                     if len(running) >= jobs:
@@ -107,7 +120,8 @@ def _compile_many(
             if waiting and len(running) < jobs:  # others are at work on them
                 time.sleep(_POLL_S)
             elif running:
-                wait_for_any([making.run for making in running.values()], _LONGEST_S)
+                longest_s = _LONGEST_S if is_unwanted is None else _LONGEST_S / 10
+                wait_for_any([making.run for making in running.values()], longest_s)
     finally:
         with _uninterrupted():
             for making in running.values():

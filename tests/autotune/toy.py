@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,10 +158,13 @@ class Toy:
             text = text.replace(word, by)
         return Emitted(name, f"/* {config} */{text}")
 
-    def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
+    def build(
+        self, units: Sequence[str], is_unwanted: Callable[[], bool]
+    ) -> Sequence[Path | CompileError]:
         self.built += [u.count("TC_ABI") for u in units]
         return compile_many(
-            [cc.Source("toy", f'#include "tc_abi.h"\n{CLOCK}{u}', "-O1") for u in units]
+            [cc.Source("toy", f'#include "tc_abi.h"\n{CLOCK}{u}', "-O1") for u in units],
+            is_unwanted=is_unwanted,
         )
 
     def case(self) -> Case:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,7 +19,8 @@ from tcdsl.grammar.text.errors import CompileError
 
 UNIT = 8  # candidates at most in one translation unit
 
-Compile = Callable[[Sequence[str]], Sequence[Path | CompileError]]
+# What is not wanted any more is left; the compilers that run are ended.
+Compile = Callable[[Sequence[str], Callable[[], bool]], Sequence[Path | CompileError]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class SharedObjects:
     Parameters
     ----------
     compile : callable
-        Makes a shared object of each text.
+        Makes a shared object of each text, as long as it is wanted.
     """
 
     compile: Compile
@@ -38,14 +40,18 @@ class SharedObjects:
     def build(
         self, sources: Iterable[Emitted], count: int
     ) -> Iterator[tuple[int, Built | Failure]]:
-        """Yield what became of each source; each compiler has two units or more if it can."""
+        """Yield what became of each source; each compiler has two units or more if it can.
+
+        Compilers end with it: when the time is over, or the user wants no more.
+        """
+        unwanted = threading.Event()
         jobs = usable_cores()
         share = min(UNIT, max(1, -(-count // (2 * jobs))))
         numbered = iter(enumerate(sources))
         units = iter(lambda: list(itertools.islice(numbered, share)), [])
         pool = ThreadPoolExecutor(jobs)
         try:
-            begin = functools.partial(self._begin, pool)
+            begin = functools.partial(self._begin, pool, unwanted.is_set)
             running = deque(begin(unit) for unit in units)
             while running:
                 unit, result = running[0][0], running.popleft()[1].result()
@@ -58,10 +64,11 @@ class SharedObjects:
                     middle = len(unit) // 2
                     running += [begin(unit[:middle]), begin(unit[middle:])]
         finally:
+            unwanted.set()
             pool.shutdown(cancel_futures=True)
 
     def _begin(
-        self, pool: Executor, unit: list[tuple[int, Emitted]]
+        self, pool: Executor, is_unwanted: Callable[[], bool], unit: list[tuple[int, Emitted]]
     ) -> tuple[list[tuple[int, Emitted]], Future[Path | CompileError]]:
         text = "\n".join(source.text for _, source in unit)
-        return unit, pool.submit(lambda: self.compile([text])[0])
+        return unit, pool.submit(lambda: self.compile([text], is_unwanted)[0])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from tcdsl.autotune.search.space import SearchSpace
@@ -28,6 +29,7 @@ from tcdsl.codegen.toolchain.objects import compile_many
 from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.errors import CompileError
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
 
@@ -68,7 +70,13 @@ class CpuProblem(DefinitionProblem):
     def builder(self) -> Builder:
         """What compiles candidates."""
         name = self.checked.name
-        return SharedObjects(lambda units: compile_many([cc.Source(name, u) for u in units]))
+
+        def compile_units(
+            units: Sequence[str], is_unwanted: Callable[[], bool]
+        ) -> Sequence[Path | CompileError]:
+            return compile_many([cc.Source(name, u) for u in units], is_unwanted=is_unwanted)
+
+        return SharedObjects(compile_units)
 
     @property
     def bench(self) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcdsl.autotune.worker.timing import HostSampler, interleaved, quantile_ns
+from tcdsl.autotune.worker.timing import ROUNDS, HostSampler, interleaved, quantile_ns, timer
 
 TIMES = {1: 1_000_000, 2: 4_000_000, 3: 1_500_000, 4: 1_200_000}
 
@@ -56,6 +56,26 @@ def test_one_that_is_much_slower_than_the_best_gets_one_turn_or_two() -> None:
     again = {row: machine.run(row, time_ns) for row, time_ns in TIMES.items()}
     interleaved(again, 4, machine.turns.append, drop=())
     assert [machine.turns.count(row) for row in runs] == [8, 5, 7, 8]
+
+
+def test_rounds_end_with_the_time_but_a_few_there_are() -> None:
+    machine = Machine()
+    runs = {row: machine.run(row, 50_000) for row in range(2)}
+    asked = []
+
+    def is_over() -> bool:
+        asked.append(len(machine.turns))
+        return len(asked) > 2
+
+    interleaved(runs, 40, machine.turns.append, drop=(), is_over=is_over)
+    assert asked == [2 * ROUNDS, 2 * ROUNDS + 2, 2 * ROUNDS + 4]
+    assert len(machine.turns) == 2 * (ROUNDS + 2)
+    now = [1.0]
+    late = timer(2.0, lambda: now[0])
+    assert not late()
+    now[0] = 3.0
+    assert late()
+    assert not timer(None)()
 
 
 def test_a_very_long_call_is_made_once() -> None:

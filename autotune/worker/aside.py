@@ -1,0 +1,29 @@
+"""What is computed beside the rest of a run, and never holds up its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def aside(make: Callable[[], T]) -> Future[T]:
+    """Return the result to be of a function, which runs in a thread that no exit waits for.
+
+    (A pool's threads are waited for when the interpreter ends: a second Ctrl-C would not.)
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result = make()
+        except BaseException as error:  # whose it is asks for the result
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, name="tcdsl tuner's case", daemon=True).start()
+    return future

@@ -1,0 +1,112 @@
+"""The case is computed beside the first compilers, and holds up nobody who wants to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tcdsl.autotune import tuner
+from tcdsl.autotune.report import Silent
+from tcdsl.autotune.search.budget import Budget
+from tcdsl.autotune.store.store import TuningStore
+from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker.case import Case
+from tcdsl.autotune.worker.runner import Runner
+from tcdsl.codegen.toolchain import cc
+from tcdsl.codegen.toolchain.objects import UnwantedError, compile_many
+from tcdsl.grammar.text.errors import CompileError
+from tests.autotune.toy import Toy, config
+
+pytestmark = pytest.mark.cc
+
+
+class Waiting(Toy):
+    """A toy whose case is there only after its first unit was compiled."""
+
+    def build(
+        self, units: Sequence[str], is_unwanted: Callable[[], bool]
+    ) -> Sequence[Path | CompileError]:
+        built = super().build(units, is_unwanted)
+        self.is_built.set()
+        return built
+
+    def __init__(self, is_built: threading.Event) -> None:
+        super().__init__(turns=(0, 300, 3000))
+        self.is_built = is_built
+
+    def case(self) -> Case:
+        assert self.is_built.wait(600), "nothing is compiled before the case is there"
+        return super().case()
+
+
+class Listener(Silent):
+    """Notes what is told; a first word stops the run."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget, self.told = budget, list[str]()
+
+    def note(self, text: str) -> None:
+        self.told.append(text)
+        self.budget.stop()
+
+
+def test_candidates_are_compiled_while_the_case_is_computed(tmp_path: Path) -> None:
+    (tuned,) = tune([Waiting(threading.Event())], cache=tmp_path / "t.db", trials=3)
+    assert tuned.config == config("right", 0)
+
+
+def test_a_case_that_takes_longer_than_the_seconds_is_told_once_and_may_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_built = threading.Event()
+    problem = Waiting(is_built)
+    budget = Budget(8.0, clock=iter([0.0]).__next__)  # as it begins; it is over at once
+    budget.clock = lambda: 9.0
+    report = Listener(budget)
+    monkeypatch.setattr(problem, "build", super(Waiting, problem).build)  # the case never comes
+    monkeypatch.setattr(tuner, "Budget", lambda *_: budget)
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Budget, "is_spent", property(lambda b: b.is_stopped))
+            assert tune([problem], cache=tmp_path / "t.db", seconds=8, report=report) == []
+    finally:
+        is_built.set()
+    (told,) = report.told
+    assert "takes longer to compute than the 8 s given" in told
+    with TuningStore(tmp_path / "t.db") as store:  # what was not run has not crashed
+        assert {r.status for r in store.trials(problem.key)} <= {"proposed", "compiled"}
+
+
+def test_what_the_case_cannot_be_is_told_to_who_waits_for_it() -> None:
+    class Impossible(Toy):
+        def case(self) -> Case:
+            raise ValueError("no such thing")
+
+    with Runner(Impossible(), Budget()) as runner:
+        runner.prepare()
+        with pytest.raises(ValueError, match="no such thing"):
+            runner._worker()
+
+
+def test_the_wait_for_what_is_made_once_is_no_pace_of_trials() -> None:
+    budget = Budget(100.0, clock=lambda: 0.0)
+    budget.note_once(50.0)
+    budget.note(1, 52.0)
+    assert budget.fitting(100) == int((100 - 1) / 2)
+
+
+def test_a_compiler_at_work_on_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
+    source = cc.Source("long", "int long_(void) { return 1; }", flags=(f"-DX={tmp_path.name}",))
+    asked = []
+
+    def is_unwanted() -> bool:
+        asked.append(1)
+        return len(asked) > 1  # once the compiler runs
+
+    with pytest.raises(UnwantedError):
+        compile_many([source], is_unwanted=is_unwanted)
+    (path,) = compile_many([source], is_unwanted=lambda: False)  # no lock is left
+    assert isinstance(path, Path)
