@@ -32,6 +32,24 @@ TC_FN int tc_any_not_less(tc_native_f32 a, tc_native_f32 b) {
 #endif
 }
 
+/* Whether a truth value, all ones or zero in each lane, holds in some lane. */
+TC_FN int TC_NAMED(any, TC_VL_f32, i32)(tc_native_i32 c) {
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+  return __builtin_ia32_cmpd512_mask(c, (tc_native_i32){0}, 4, (short)-1) != 0;
+#elif TC_VECTOR_BYTES == 32 && defined(__AVX__)
+  return __builtin_ia32_movmskps256((tc_native_f32)c) != 0;
+#elif TC_VECTOR_BYTES == 16 && defined(__SSE2__)
+  return __builtin_ia32_movmskps((tc_native_f32)c) != 0;
+#else
+  int any = 0;
+  for (int i = 0; i < TC_VL_f32; i++) any |= c[i];
+  return any != 0;
+#endif
+}
+TC_FN int TC_NAMED(any, TC_VL_f64, i64)(tc_native_i64 c) {
+  return TC_NAMED(any, TC_VL_f32, i32)((tc_native_i32)c);
+}
+
 /* tc_NAME_lanes: of smath.h lane by lane, in a function of its own: for the rare vectors in which
  * not all lanes suit a quick form. */
 #define TC_FAR1(name)                                                                             \
@@ -150,13 +168,13 @@ TC_REMAINDER(mod)
   }
 
 #define TC_TABLED(S, T, N)                                                                        \
-  TC_LANES1(exp, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                       \
+  TC_LANES1(exp, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                       \
   TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N) TC_LANES2(pow, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
 #define TC_TABLED_f64(S, N)                                                                       \
-  TC_LANES1(silu, S, f64, N) TC_LANES1(tanh, S, f64, N) TC_LANES1(erf, S, f64, N)                 \
+  TC_LANES1(expm1, S, f64, N) TC_LANES1(silu, S, f64, N) TC_LANES1(tanh, S, f64, N) TC_LANES1(erf, S, f64, N)                 \
   TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)
 #else
 #define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N)
@@ -188,7 +206,7 @@ TC_REMAINDER(mod)
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
   TC_LANES1(rint, S, T, N)  TC_LANES2(logaddexp, S, T, N)                 \
-  TC_LANES1(exp2, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(exp10, S, T, N)                    \
+  TC_LANES1(exp2, S, T, N) TC_LANES1(exp10, S, T, N)                                              \
   TC_LANES1(log, S, T, N) TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)                      \
   TC_LANES1(log1p, S, T, N)  TC_QUICK_##T(S, N)  \
    TC_LANES1(erfc, S, T, N)                        \

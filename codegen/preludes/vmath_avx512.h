@@ -102,6 +102,18 @@ TC_FN tc_v8f64 tc_exp_v8f64(tc_v8f64 x) {
   p = p * (r * r) + r + 1.0;
   return __builtin_ia32_scalefpd512_mask(p, n, p, (char)-1, 4);
 }
+/* 2^n (root - 2^-n + root p) with p = e^r - 1; computed halved, so that 2^128 fits. */
+TC_FN tc_v16f32 tc_expm1_v16f32(tc_v16f32 x) {
+  tc_v16f32 zero = {0};
+  tc_v16f32 c = TC_LARGER(s, zero - 18.0f, TC_SMALLER(s, zero + 89.0f, x, (short)-1), (short)-1);
+  tc_v16f32 nearest = c * 0x1.715476p+0f + 0x1.8p19f, n = nearest - 0x1.8p19f; /* as in exp */
+  tc_v16f32 r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
+  tc_v16f32 p = r * r * ((0.0416666679f * r + 0.1666666716f) * r + 0.5f) + r;
+  tc_v16f32 s = tc_scaled(tc_lookup_f32(tc_roots_high, (tc_v16i32)nearest), n - 1.0f);
+  tc_v16f32 low = tc_scaled(tc_lookup_f32(tc_roots_low, (tc_v16i32)nearest), n - 1.0f);
+  tc_v16f32 y = (s - 0.5f) + (s * p + low);
+  return tc_select_v16f32(tc_size_of(x) < 0x1p-24f, x, y + y); /* -0 too */
+}
 /* x e^x / (1 + e^x) left of 0: x is in before the power, so that nothing is denormal too early. */
 TC_FN tc_v16f32 tc_silu_v16f32(tc_v16f32 x) {
   tc_v16f32 zero = {0}, n, m = tc_exp_parts(zero - tc_up_to(x, 110.5f), zero, &n);

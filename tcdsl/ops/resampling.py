@@ -14,9 +14,7 @@ from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
 
 ops = Family(__file__)
-_places = ops.op("places")
-_sample_linear = ops.op("sample_linear")
-_sample_nearest = ops.op("sample_nearest")
+_INT32 = 2**31
 _affine_grid = ops.op("each_affine_grid")
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 
@@ -100,8 +98,13 @@ def _each(value: Any, rank: int) -> list[Any]:
 
 
 @cache
-def _enlarge(times: tuple[int, ...]) -> Op:
-    made = op_of_text(spatial(ops.text("enlarge"), len(times)))
+def _enlarge(times: tuple[int, ...], name: str = "enlarge") -> Op:
+    """Return the op that has each element so many times, or adds as many up: its gradient."""
+
+    def back(needs: int, d_out: Tensor) -> Any:
+        return _enlarge(times, "add_up" if name == "enlarge" else "enlarge")(d_out)
+
+    made = op_of_text(spatial(ops.text(name), len(times)), vjp=back)
     return made.with_generics(**{f"U{d + 1}": n for d, n in enumerate(times)})
 
 
@@ -198,10 +201,17 @@ def grid_sample(
         )
     how = {"ALIGN": int(bool(align_corners)), "EDGE": edges[padding_mode]}
     h, w = input.shape[2:]
-    x = _places(grid.select(3, 0), w, **how)
-    y = _places(grid.select(3, 1), h, **how)
-    made: Tensor = (_sample_linear if mode == "bilinear" else _sample_nearest)(input, y, x)
+    made: Tensor = _sample(mode, h * w < _INT32)(input.flatten(2), grid, h, w, **how)
     return made
+
+
+@cache
+def _sample(mode: str, is_narrow: bool) -> Op:
+    """Return the op that reads images; of huge ones, elements are counted in 64 bits."""
+    text = ops.text("sample_linear" if mode == "bilinear" else "sample_nearest")
+    name = text.removeprefix("def ").partition("<")[0]
+    wide = text if is_narrow else text.replace("int32(", "int64(")
+    return op_of_text(f"{ops.text('places')}\n{wide}", name)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:

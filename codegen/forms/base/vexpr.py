@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import assert_never
 
 from tcdsl.codegen.forms.base.guarded import behind_conditions
@@ -29,6 +29,11 @@ FUNCTIONS = frozenset(
     """abs ceil clamp cos elu erf erfc erfinv exp exp10 exp2 expm1 fabs floor fmax fmin fmod gelu
     hardtanh leaky_relu log log10 log1p log2 logaddexp max min pow relu remainder rint round rsqrt
     sigmoid sign silu sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
+)
+# Of these those that take about as long as a branch that is guessed wrong, or longer.
+HEAVY = FUNCTIONS - frozenset(
+    """abs ceil clamp fabs floor fmax fmin hardtanh leaky_relu max min relu rint round rsqrt sign
+    sqrt trunc""".split()  # noqa: SIM905
 )
 INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "hardtanh", "max", "min", "relu", "sign"})
 
@@ -264,7 +269,7 @@ class LaneScope:
             case typed.Select(c, a, b) if e.dtype == BOOL:
                 return vector_call("select", t, self._truth(c), self._truth(a), self._truth(b))
             case typed.Select(c, a, b):
-                return vector_call("select", t, self._truth(c), self._vector(a), self._vector(b))
+                return self._select(self._truth(c), a, b, t)
             case typed.Cast(a):
                 return self._cast(a, t, e.dtype)
             case typed.Builtin("isnan", (a,)):
@@ -276,6 +281,20 @@ class LaneScope:
                 return vector_call(name, t, *map(self._vector, args))
             case _:
                 raise InternalError(f"{e} has no vector form")
+
+    def _select(self, c: ir.Expr, a: typed.Expr, b: typed.Expr, t: ir.Vector) -> ir.Expr:
+        """Return a or b by lanes. What costs much is left out where no lane asks for it."""
+        a_costs, b_costs = map(_costs, (a, b))
+        if a_costs == b_costs:
+            return vector_call("select", t, c, self._vector(a), self._vector(b))
+        c = self.name(c)
+        then, other = self._vector(a), self._vector(b)
+        cheap = self.name(other if a_costs else then)
+        then, other = (then, cheap) if a_costs else (cheap, other)
+        asked = c if a_costs else ir.Un("~", c, self.truth)
+        some = vector_call("any", self.truth, asked)
+        either = vector_call("select", t, c, then, other)
+        return ir.Select(replace(some, type=ir.Scalar(BOOL)), either, cheap, t)
 
     def _cast(self, a: typed.Expr, t: ir.Vector, dtype: DType) -> ir.Expr:
         if a.dtype == BOOL and dtype == BOOL:
@@ -293,6 +312,11 @@ class LaneScope:
                 value = vector_call("odd", self.type(INT32), value)
             return rounded(_converted(value, t), t, dtype)
         return _converted(value, t)
+
+
+def _costs(e: typed.Expr) -> bool:
+    """Whether a branch computes something that is worth a look at who asks for it."""
+    return any(isinstance(x, typed.Builtin) and x.name in HEAVY for x in walk(e))
 
 
 def rounded(value: ir.Expr, t: ir.Vector, half: DType) -> ir.Expr:

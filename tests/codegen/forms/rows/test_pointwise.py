@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.rows.cpu import pointwise
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.toolchain.host import detect
-from tcdsl.grammar.types.dtypes import ALL
+from tcdsl.grammar.types.dtypes import ALL, BY_NAME
 from tests.codegen.harness import (
     Array,
     Case,
@@ -244,3 +244,37 @@ def test_sums_of_bfloat16_have_the_bits_of_the_rounded_sum() -> None:
     denormals = np.arange(256, dtype=np.uint16).view(ml_dtypes.bfloat16)
     found = add(denormals, np.zeros_like(denormals))
     np.testing.assert_array_equal(found.view(np.uint16), denormals.view(np.uint16))
+
+
+SELECTS = (
+    "x <= 0 ? 2 * expm1(x) : x",
+    "x > 0 ? x : exp(x)",
+    "isnan(x) || x < 1 ? 1 - x : x < 3 ? tanh(x) : sigmoid(x) * x",
+    "x < 0 ? exp(x) : log(x) + exp(x)",
+    "A(0, 0) < 0 ? exp(x) : x",
+)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
+def test_what_no_lane_asks_for_is_left_out(dtype: str, rng: np.random.Generator) -> None:
+    """Vectors in which no, some and all elements take the branch that costs much."""
+    a = rng.normal(size=(9, 67)).astype(numpy_dtype(BY_NAME[dtype]))
+    a[0], a[1], a[2, ::5], a[3, 7] = np.abs(a[0]), -np.abs(a[1]), np.nan, -np.inf
+    a[4], a[5, :40], a[6, 3] = 0, -0.0, np.inf
+    problems = [
+        problem(f"def f({dtype}(N,M) A) -> (O) {{ O(n,m) = {s} where x = A(n,m) }}", a)
+        for s in SELECTS
+    ]
+    differential([Case(p, exact) for p in problems for exact in (True, False)])
+
+
+def test_a_branch_is_taken_where_it_spares_a_function() -> None:
+    def text(expression: str) -> str:
+        made: str = tcdsl.define(f"def f(float(N) A) -> (O) {{ O(n) = {expression} }}").text()
+        return made
+
+    lanes = detect().lanes(4)
+    assert f"tc_any_v{lanes}i32" in text("A(n) <= 0 ? expm1(A(n)) : A(n)")
+    assert "tc_any_" not in text("A(n) <= 0 ? 2 * A(n) : A(n)")
+    assert "tc_any_" not in text("A(n) <= 0 ? exp(A(n)) : tanh(A(n))")
