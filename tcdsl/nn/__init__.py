@@ -3,14 +3,18 @@
 from tcdsl.nn import functional, init, parallel, utils
 from tcdsl.nn.modules.activation import *  # noqa: F403  # each file lists its layers
 from tcdsl.nn.modules.adaptive import *  # noqa: F403
+from tcdsl.nn.modules.attention import *  # noqa: F403
 from tcdsl.nn.modules.container import *  # noqa: F403
 from tcdsl.nn.modules.conv import *  # noqa: F403
 from tcdsl.nn.modules.distance import *  # noqa: F403
 from tcdsl.nn.modules.dropout import *  # noqa: F403
 from tcdsl.nn.modules.linear import *  # noqa: F403
 from tcdsl.nn.modules.loss import *  # noqa: F403
+from tcdsl.nn.modules.loss_modern import *  # noqa: F403
+from tcdsl.nn.modules.modern import *  # noqa: F403
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.modules.norms import *  # noqa: F403
+from tcdsl.nn.modules.patches import *  # noqa: F403
 from tcdsl.nn.modules.pooling import *  # noqa: F403
 from tcdsl.nn.modules.rnn import *  # noqa: F403
 from tcdsl.nn.modules.shapes import *  # noqa: F403

@@ -49,6 +49,13 @@ from tcdsl.ops.class_losses import (
     multilabel_margin_loss,
     nll_loss,
 )
+from tcdsl.ops.composed import (
+    gaussian_nll_loss,
+    gumbel_softmax,
+    rms_norm,
+    scaled_dot_product_attention,
+    triplet_margin_with_distance_loss,
+)
 from tcdsl.ops.convolutions import (
     conv1d,
     conv2d,
@@ -83,6 +90,7 @@ from tcdsl.ops.losses import (
     soft_margin_loss,
 )
 from tcdsl.ops.norms import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm
+from tcdsl.ops.patches import channel_shuffle, fold, pixel_unshuffle, unfold
 from tcdsl.ops.pointwise import sigmoid, tanh
 from tcdsl.ops.pools import (
     avg_pool1d,
@@ -109,6 +117,15 @@ from tcdsl.ops.resampling import (
 )
 
 __all__ = [
+    "channel_shuffle",
+    "fold",
+    "gaussian_nll_loss",
+    "gumbel_softmax",
+    "pixel_unshuffle",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "triplet_margin_with_distance_loss",
+    "unfold",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",

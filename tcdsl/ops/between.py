@@ -134,12 +134,12 @@ def chain_matmul(*matrices: Any) -> Tensor:
         listed = listed[0]
     if not listed:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    sizes = [int(m.shape[0]) for m in listed] + [int(listed[-1].shape[1])]
-    return _chained(list(listed), sizes)
+    return chained(list(listed))
 
 
-def _chained(matrices: list[Tensor], sizes: list[int]) -> Tensor:
+def chained(matrices: list[Tensor]) -> Tensor:
     """Multiply by the cheapest brackets, which are found for all parts of the chain."""
+    sizes = [int(m.shape[0]) for m in matrices] + [int(matrices[-1].shape[1])]
     count = len(matrices)
     cost = {(i, i): 0 for i in range(count)}
     cut: dict[tuple[int, int], int] = {}

@@ -44,6 +44,9 @@ FAMILIES = (
     "statistics",
     "quantiles",
     "between",
+    "patches",
+    "composed",
+    "linear_algebra",
 )
 for _name in FAMILIES:
     importlib.import_module(f"tcdsl.ops.{_name}")

@@ -11,7 +11,6 @@ from tcdsl.nn.parameter import Parameter
 __all__ = [
     "CELU",
     "ELU",
-    "GELU",
     "GLU",
     "SELU",
     "Hardshrink",
@@ -24,7 +23,6 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "Sigmoid",
-    "SiLU",
     "Softmax",
     "Softmax2d",
     "Softmin",
@@ -128,22 +126,6 @@ class Sigmoid(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Compute each element."""
         return library.sigmoid(input)
-
-
-class SiLU(Module):
-    """``x / (1 + exp(-x))``."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Compute each element."""
-        return functional.silu(input)
-
-
-class GELU(Module):
-    """``x (1 + erf(x / sqrt(2))) / 2``."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Compute each element."""
-        return functional.gelu(input)
 
 
 class Tanh(Module):

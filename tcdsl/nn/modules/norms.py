@@ -226,6 +226,8 @@ class LayerNorm(Module):
         Added to the variance.
     elementwise_affine : bool
         Whether elements are scaled and shifted by parameters.
+    bias : bool
+        Whether they are shifted.
 
     Attributes
     ----------
@@ -241,15 +243,18 @@ class LayerNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
         self.normalized_shape = tuple(shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name in ("weight", "bias"):
-            there = Parameter(library.empty(self.normalized_shape)) if elementwise_affine else None
-            self.register_parameter(name, there)
+        for name, is_there in (("weight", True), ("bias", bias)):
+            has = elementwise_affine and is_there
+            self.register_parameter(
+                name, Parameter(library.empty(self.normalized_shape)) if has else None
+            )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -266,7 +271,8 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Return the settings."""
         return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
 
 

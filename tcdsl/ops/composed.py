@@ -1,0 +1,181 @@
+"""Functions of nn.functional that are made of other ops: attention, norms, losses of today."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tcdsl.core import Tensor, dtypes
+from tcdsl.ops.arranged import repeat_interleave
+from tcdsl.ops.comparisons import logical_not
+from tcdsl.ops.copies import tril
+from tcdsl.ops.distances import pairwise_distance
+from tcdsl.ops.dropout import dropout
+from tcdsl.ops.losses import mean_or_sum
+from tcdsl.ops.pointwise import clamp, minimum
+from tcdsl.ops.products import matmul
+from tcdsl.ops.reductions import mean, softmax
+from tcdsl.ops.table import publish
+from tcdsl.ops.views import transpose
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return means of values, weighted by the softmax of products of queries and keys.
+
+    Parameters
+    ----------
+    query : Tensor, shape (..., T, E)
+    key : Tensor, shape (..., S, E)
+    value : Tensor, shape (..., S, V)
+    attn_mask : Tensor, shape that broadcasts to (..., T, S), optional
+        bool: True where a key is looked at; floats are added to the products.
+    dropout_p : float
+        The part of weights that is left out.
+    is_causal : bool
+        Each query looks at no key behind it. Excludes attn_mask.
+    scale : float, optional
+        Of the products; ``1 / sqrt(E)`` by default.
+    enable_gqa : bool
+        Heads, dimension -3, of key and value are repeated to those of query.
+
+    Returns
+    -------
+    Tensor, shape (..., T, V)
+        A query that looks at no key gets 0.
+    """
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+            "is_causal=True"
+        )
+    if enable_gqa:
+        often = query.shape[-3] // key.shape[-3]
+        key, value = (repeat_interleave(x, often, -3) for x in (key, value))
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = matmul(query, transpose(key, -2, -1)) * factor
+    if is_causal:
+        t, s = scores.shape[-2:]
+        attn_mask = tril(scores.new_ones((t, s))) != 0
+    blind = None
+    if attn_mask is not None and attn_mask.dtype is dtypes.bool_:
+        hidden = logical_not(attn_mask)
+        scores = scores.masked_fill(hidden, -math.inf)
+        blind = hidden.all(-1, True)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = softmax(scores, -1)
+    if blind is not None and not is_causal:
+        weights = weights.masked_fill(blind, 0.0)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return matmul(weights, value)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Divide by the root of the mean square over the last dimensions, and scale."""
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape "
+            f"{['*', *shape]}, but got input of size{list(input.shape)}"
+        )
+    least = _EPSILON[input.dtype.name] if eps is None else eps
+    dims = tuple(range(-len(shape), 0))
+    made: Tensor = input * (mean(input * input, dims, True) + least).rsqrt()
+    return made if weight is None else made * weight
+
+
+_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Draw from a softmax so that gradients follow: with noise of Gumbel's distribution.
+
+    Parameters
+    ----------
+    logits : Tensor
+    tau : float
+        The temperature.
+    hard : bool
+        Return 1 and 0; gradients are those of the soft draw.
+    eps : float
+        Not used, as in PyTorch.
+    dim : int
+    """
+    noise = -logits.new_empty(tuple(logits.shape)).exponential_().log()
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    chosen = soft.detach().max(dim, True).indices
+    one = soft.detach().new_zeros(tuple(soft.shape)).scatter_(dim, chosen, 1.0)
+    return one - soft.detach() + soft  # type: ignore[no-any-return]
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return how unlikely targets are of normal distributions of given means and variances."""
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = input.new_full(tuple(input.shape), var)
+    elif tuple(var.shape) != tuple(input.shape):
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            var = var.unsqueeze(-1)
+        elif tuple(input.shape[:-1]) != tuple(var.shape[:-1]) or var.shape[-1] != 1:
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    if bool((var.detach() < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    floor = clamp(var.detach(), min=eps) - var.detach()  # whose gradient passes as var's
+    var = var + floor
+    found = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        found = found + 0.5 * math.log(2 * math.pi)
+    return mean_or_sum(found, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what a negative example lacks of being farther than a positive one by a margin."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return mean_or_sum(clamp(near - far + margin, min=0), reduction)
+
+
+publish(rms_norm, ("rms_norm",), on=("torch",))

@@ -1,0 +1,342 @@
+"""What `torch.linalg` has: norms, and decompositions under the names of today."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core.dtypes import DType
+from tcdsl.ops import linalg as factored
+from tcdsl.ops.arranged import movedim
+from tcdsl.ops.between import chained
+from tcdsl.ops.copies import cross as _cross
+from tcdsl.ops.linalg import det, inverse, matrix_power, pinverse, slogdet
+from tcdsl.ops.matrices import array_of, check_matrices, turned
+from tcdsl.ops.pointwise import mul
+from tcdsl.ops.products import matmul
+from tcdsl.ops.reductions import Dims
+from tcdsl.ops.reductions import norm as _norm
+from tcdsl.ops.systems import gesv, triangular
+from tcdsl.ops.views import dim_of
+
+__all__ = [
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
+    "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot",
+    "vector_norm",
+]  # fmt: skip
+
+LinAlgError = RuntimeError  # what decompositions raise, as PyTorch's is one
+QR = namedtuple("QR", ("Q", "R"))  # as torch's results are
+SVD = namedtuple("SVD", ("U", "S", "Vh"))
+Eigh = namedtuple("Eigh", ("eigenvalues", "eigenvectors"))
+LeastSquares = namedtuple("LeastSquares", ("solution", "residuals", "rank", "singular_values"))
+Order = float | str | None
+
+
+# ---- norms
+
+
+def vector_norm(
+    x: Tensor,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Return the norm of order `ord` of all elements, or along dimensions."""
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {x.dtype.name.capitalize().replace('Int64', 'Long')}"
+        )
+    return _norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def matrix_norm(
+    A: Tensor,  # noqa: N803  (the names of PyTorch in this file)
+    ord: float | str = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Return the norms of matrices.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., M, N)
+    ord : "fro", "nuc", 1, -1, 2, -2, inf or -inf
+        The root of the sum of squares, the sum of singular values, the greatest or the least sum
+        of a column (1), singular value (2) or sum of a row (inf).
+    dim : two dimensions
+    keepdim : bool
+    dtype : DType, optional
+    """
+    if A.ndim < 2:
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+        )
+    if dtype is not None:
+        return matrix_norm(A.to(dtype), ord, dim, keepdim)
+    rows, columns = (dim_of(d, A.ndim) for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
+    if ord == "fro":
+        return _norm(A, 2, (rows, columns), keepdim)
+    made: Tensor
+    if ord == "nuc" or (not isinstance(ord, str) and abs(ord) == 2):
+        values = svdvals(movedim(A, (rows, columns), (-2, -1)))
+        made = values.sum(-1) if ord == "nuc" else _end(values, -1, False, ord == 2)
+        if keepdim:
+            for d in sorted((rows, columns)):
+                made = made.unsqueeze(d)
+        return made
+    if isinstance(ord, str) or abs(ord) not in (1, math.inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = A.abs().sum(summed, True)
+    made = _end(sums, over, True, ord > 0)
+    return made if keepdim else made.squeeze(max(rows, columns)).squeeze(min(rows, columns))
+
+
+def _end(x: Tensor, dim: int, keepdim: bool, greatest: bool) -> Tensor:
+    return x.amax(dim, keepdim) if greatest else x.amin(dim, keepdim)  # type: ignore[no-any-return]
+
+
+def norm(
+    A: Tensor,  # noqa: N803
+    ord: Order = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Return the norm of a vector, or of a matrix where `ord` or two dimensions say so."""
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    if dim is None:
+        if A.ndim not in (1, 2):
+            raise RuntimeError(
+                "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
+                f"Got {A.ndim}D."
+            )
+        dim = tuple(range(A.ndim))
+    count = 1 if isinstance(dim, int) else len(dim)
+    if count == 2:
+        assert not isinstance(dim, int)
+        return matrix_norm(A, ord, dim, keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.norm: Order {ord!r} is one of matrices, but dim has {count}")
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+
+
+# ---- decompositions
+
+
+def inv(A: Tensor) -> Tensor:  # noqa: N803
+    """Return the inverses of square matrices."""
+    return inverse(A)
+
+
+def pinv(A: Tensor, rcond: float | None = None, *, rtol: float | None = None) -> Tensor:  # noqa: N803
+    """Return pseudo-inverses; singular values up to rtol times the largest count as 0."""
+    tolerance = rtol if rcond is None else rcond
+    return pinverse(A, _tolerance(A) if tolerance is None else tolerance)
+
+
+def _tolerance(a: Tensor) -> float:
+    return float(np.finfo(a.dtype.numpy).eps) * max(a.shape[-2:], default=0)
+
+
+def qr(A: Tensor, mode: str = "reduced") -> Any:  # noqa: N803
+    """Decompose matrices into orthogonal columns and an upper triangle."""
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), "
+            "'r', or 'complete'"
+        )
+    q, r = factored.qr(A, mode != "complete")
+    return QR(A.new_empty(0) if mode == "r" else q, r)
+
+
+def svd(A: Tensor, full_matrices: bool = True) -> Any:  # noqa: N803
+    """Decompose matrices into ``U diag(S) Vh``."""
+    u, s, v = factored.svd(A, not full_matrices)
+    return SVD(u, s, turned(v))
+
+
+def svdvals(A: Tensor) -> Tensor:  # noqa: N803
+    """Return singular values from the largest on."""
+    found: Tensor = factored.svd(A).S
+    return found
+
+
+def _upper(uplo: str) -> bool:
+    if uplo.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
+    return uplo.upper() == "U"
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Any:  # noqa: N803
+    """Return eigenvalues of symmetric matrices in rising order, and eigenvectors as columns."""
+    return Eigh(*factored.symeig(A, True, _upper(UPLO)))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
+    """Return eigenvalues of symmetric matrices in rising order."""
+    found: Tensor = factored.symeig(A, False, _upper(UPLO)).eigenvalues
+    return found
+
+
+def eig(A: Tensor) -> Any:  # noqa: N803
+    """Refuse: eigenvalues of matrices that are not symmetric are complex."""
+    raise NotImplementedError(
+        "linalg.eig: there are no complex tensors here. Say linalg.eigh of symmetric matrices, or "
+        "tcdsl.eig, which returns real and imaginary parts as two columns"
+    )
+
+
+eigvals = eig
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803
+    """Decompose positive definite matrices into ``L L'``, or ``U' U``."""
+    return factored.cholesky(A, upper)
+
+
+# ---- systems
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
+    """Solve ``A X = B``, or ``X A = B``.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., N, N)
+    B : Tensor, shape (..., N, K), or (..., N) where that fits A's batches
+    left : bool
+    """
+    is_row = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    right = B.unsqueeze(-1) if is_row else B
+    found = gesv(right, A)[0] if left else turned(gesv(turned(right), turned(A))[0])
+    return found.squeeze(-1) if is_row else found
+
+
+def solve_triangular(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Tensor:
+    """Solve ``A X = B`` of triangles A, or ``X A = B``."""
+    check_matrices("linalg.solve_triangular", A, B, square=True)
+    if left:
+        return triangular(A, B, upper=upper, unitriangular=unitriangular)
+    found = triangular(A, turned(B), upper=upper, transpose=True, unitriangular=unitriangular)
+    return turned(found)
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:  # noqa: N803
+    """Return X of least squares of ``A X - B``, of least norm where there are many.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., M, N)
+    B : Tensor, shape (..., M, K), or (..., M)
+    rcond : float, optional
+        Singular values up to this part of the largest count as 0.
+    driver : str, optional
+        Taken for the sake of programs that say it: all give the same here.
+
+    Returns
+    -------
+    solution, residuals, rank, singular_values
+        Residuals are there where M > N and all ranks are full. By singular values, which are
+        always there, no gradient goes.
+    """
+    check_matrices("linalg.lstsq", A)
+    is_row = A.ndim - 1 == B.ndim
+    right = B.unsqueeze(-1) if is_row else B
+    if A.shape[-2] != right.shape[-2]:
+        raise RuntimeError("linalg.lstsq: input.size(-2) should match other.size(-2)")
+    tolerance = _tolerance(A) if rcond is None else rcond
+    found = matmul(pinverse(A, tolerance), right)
+    values = svdvals(A.detach())
+    rank = matrix_rank(A, rtol=tolerance)
+    m, n = A.shape[-2:]
+    is_full = bool((array_of(rank) == n).all())
+    residuals = (matmul(A, found) - right).square().sum(-2) if m > n and is_full else A.new_empty(0)
+    return LeastSquares(found.squeeze(-1) if is_row else found, residuals, rank, values)
+
+
+def matrix_rank(
+    A: Tensor,  # noqa: N803
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    hermitian: bool = False,
+) -> Tensor:
+    """Return how many singular values are not 0, up to a tolerance."""
+    check_matrices("linalg.matrix_rank", A)
+    values = array_of(svdvals(A.detach()))
+    relative = rtol if rtol is not None else 0.0 if atol else _tolerance(A)
+    least = np.maximum(atol or 0.0, relative * values.max(-1, keepdims=True, initial=0))
+    return from_numpy(np.asarray((values > least).sum(-1), dtypes.int64.numpy))
+
+
+def cond(A: Tensor, p: Order = None) -> Tensor:  # noqa: N803
+    """Return condition numbers: the norm of a matrix times that of its inverse."""
+    if p is None or p in (2, -2):
+        values = svdvals(A)
+        first, last = values.select(-1, 0), values.select(-1, values.shape[-1] - 1)
+        made: Tensor = last / first if p == -2 else first / last
+        return made
+    return mul(matrix_norm(A, p), matrix_norm(inverse(A), p))  # type: ignore[no-any-return]
+
+
+# ---- products
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the product of several matrices, formed in the order of least work.
+
+    The first and the last may be vectors.
+    """
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    listed = list(tensors)
+    is_row, is_column = listed[0].ndim == 1, listed[-1].ndim == 1
+    if is_row:
+        listed[0] = listed[0].unsqueeze(0)
+    if is_column:
+        listed[-1] = listed[-1].unsqueeze(1)
+    made = chained(listed)
+    if is_column:
+        made = made.squeeze(-1)
+    return made.squeeze(0) if is_row else made
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Sum products along a dimension."""
+    made: Tensor = mul(x, y).sum(dim)
+    return made
+
+
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Return vector products along a dimension of three elements."""
+    return _cross(input, other, dim)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: N803
+    """Return a view of the diagonals of matrices."""
+    made: Tensor = A.diagonal(offset, dim1, dim2)
+    return made

@@ -1,0 +1,155 @@
+"""Windows of images as columns and back, blocks of pixels as channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl.core import Tensor
+from tcdsl.ops.table import Family, publish
+from tcdsl.ops.views import permute
+
+ops = Family(__file__)
+_columns, _images = ops.op("columns"), ops.op("images")
+Pair = int | Sequence[int]
+
+
+def _two(value: Pair) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[-1]))
+
+
+def _windows(
+    size: tuple[int, int], kernel: Pair, dilation: Pair, padding: Pair, stride: Pair
+) -> tuple[tuple[int, int], dict[str, int]]:
+    """Return how many windows there are, and the generics of a text."""
+    found: list[int] = []
+    named: dict[str, int] = {}
+    for d, axis in enumerate("HW"):
+        k, s, p, step = (_two(v)[d] for v in (kernel, stride, padding, dilation))
+        if min(k, s, step) <= 0 or p < 0:
+            raise RuntimeError(
+                "kernel_size, stride and dilation should be greater than zero and padding "
+                f"non-negative, but got {kernel}, {stride}, {dilation} and {padding}"
+            )
+        found.append((size[d] + 2 * p - step * (k - 1) - 1) // s + 1)
+        named |= {f"S{axis}": s, f"P{axis}": p, f"D{axis}": step}
+    return (found[0], found[1]), named
+
+
+def unfold(
+    input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
+) -> Tensor:
+    """Return the windows of images as columns.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (C, H, W)
+    kernel_size, dilation, padding, stride : int or pair
+
+    Returns
+    -------
+    Tensor, shape (N, C KH KW, windows) or (C KH KW, windows)
+    """
+    if input.ndim not in (3, 4):
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor for input with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(input.shape)}"
+        )
+    if input.ndim == 3:
+        return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)  # type: ignore[no-any-return]
+    n, c, h, w = input.shape
+    (oh, ow), named = _windows((h, w), kernel_size, dilation, padding, stride)
+    if oh < 1 or ow < 1:
+        raise RuntimeError(
+            f"Given input with spatial size ({h}, {w}), kernel_size={_two(kernel_size)}, "
+            f"dilation={_two(dilation)}, padding={_two(padding)}, calculated shape of the array "
+            f"of sliding blocks as ({oh}, {ow}), but its components must be at least one."
+        )
+    kh, kw = _two(kernel_size)
+    op = _columns.with_generics(KH=kh, KW=kw, OH=oh, OW=ow, **named)
+    made: Tensor = op(input).view(n, c * kh * kw, oh * ow)
+    return made
+
+
+def fold(
+    input: Tensor,
+    output_size: Pair,
+    kernel_size: Pair,
+    dilation: Pair = 1,
+    padding: Pair = 0,
+    stride: Pair = 1,
+) -> Tensor:
+    """Return images of which the columns are windows; where windows meet they are added.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C KH KW, windows) or (C KH KW, windows)
+    output_size, kernel_size, dilation, padding, stride : int or pair
+
+    Returns
+    -------
+    Tensor, shape (N, C, *output_size) or (C, *output_size)
+    """
+    if input.ndim == 2:
+        made: Tensor = fold(
+            input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride
+        ).squeeze(0)
+        return made
+    (h, w), (kh, kw) = _two(output_size), _two(kernel_size)
+    (oh, ow), named = _windows((h, w), kernel_size, dilation, padding, stride)
+    n, rows, count = input.shape
+    if rows % (kh * kw):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+            f"but got input.size(1)={rows} and kernel_size=({kh}, {kw})."
+        )
+    if count != oh * ow:
+        raise RuntimeError(
+            f"Given output_size=({h}, {w}), kernel_size=({kh}, {kw}), dilation={_two(dilation)}, "
+            f"padding={_two(padding)}, stride={_two(stride)}, expected size of input's dimension "
+            f"2 to match the calculated number of sliding blocks {oh} * {ow} = {oh * ow}, but got "
+            f"input.size(2)={count}."
+        )
+    op = _images.with_generics(H=h, W=w, **named)
+    return op(input.reshape(n, rows // (kh * kw), kh, kw, oh, ow))  # type: ignore[no-any-return]
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Return blocks of r times r pixels as channels: what `pixel_shuffle` undoes."""
+    r = downscale_factor
+    if input.ndim < 3:
+        raise RuntimeError(
+            "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+            f"{input.ndim} dimension(s)"
+        )
+    *before, c, h, w = input.shape
+    if h % r or w % r:
+        raise RuntimeError(
+            "pixel_unshuffle expects height to be divisible by downscale_factor, but "
+            f"input.size(-2)={h} or input.size(-1)={w} is not divisible by {r}"
+        )
+    parts = input.reshape(math.prod(before), c, h // r, r, w // r, r)
+    made: Tensor = permute(parts, 0, 1, 3, 5, 2, 4).reshape(*before, c * r * r, h // r, w // r)
+    return made
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Return channels in the order in which each group's first comes first."""
+    if input.ndim < 3:
+        raise RuntimeError(
+            "channel_shuffle expects input with > 2 dims, but got input with sizes "
+            f"{list(input.shape)}"
+        )
+    n, c, *rest = input.shape
+    if c % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
+        )
+    made: Tensor = input.reshape(n, groups, c // groups, *rest).transpose(1, 2)
+    return made.reshape(n, c, *rest)  # type: ignore[no-any-return]
+
+
+_FREE: tuple[Any, ...] = (pixel_unshuffle, channel_shuffle)
+for _function in _FREE:
+    publish(_function, (_function.__name__,), on=("torch",))

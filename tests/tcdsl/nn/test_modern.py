@@ -1,0 +1,143 @@
+"""Layers that came after PyTorch 0.4 agree with PyTorch's: values and gradients, by its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library as tc
+from tcdsl import nn
+from tests.tiers import sampled
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+RNG = np.random.default_rng(7)
+
+
+def _normal(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+SEQUENCE, MEMORY, IMAGE = _normal(5, 2, 8), _normal(6, 2, 8), _normal(2, 4, 6, 6)
+PADDING = np.array([[False] * 4 + [True], [False] * 5])
+CAUSAL = np.triu(np.ones((5, 5), bool), 1)
+SMALL = {"dim_feedforward": 12, "dropout": 0.0}
+Named = dict[str, Any]
+CALLS: list[tuple[str, tuple[Any, ...], Named, tuple[Any, ...], Named]] = [
+    ("GELU", (), {"approximate": "tanh"}, (IMAGE,), {}),
+    *((name, (), {}, (IMAGE,), {}) for name in ("SiLU", "Mish", "Hardswish", "Hardsigmoid")),
+    ("RMSNorm", (6,), {}, (IMAGE,), {}), ("LayerNorm", (6,), {"bias": False}, (IMAGE,), {}),
+    ("RMSNorm", ((6, 6),), {"eps": 1e-3}, (IMAGE,), {}),
+    ("Unflatten", (1, (2, 2)), {}, (IMAGE,), {}), ("Flatten", (), {}, (IMAGE,), {}),
+    ("Unfold", (3,), {"padding": 1, "stride": 2}, (IMAGE,), {}),
+    ("Unfold", ((2, 3),), {"dilation": 2}, (IMAGE,), {}),
+    ("Fold", ((6, 6), 3), {"padding": 1, "stride": 2}, (_normal(2, 18, 9),), {}),
+    ("Fold", ((5, 6), (2, 3)), {"dilation": (1, 2)}, (_normal(2, 12, 8),), {}),
+    ("PixelUnshuffle", (3,), {}, (IMAGE,), {}), ("ChannelShuffle", (2,), {}, (IMAGE,), {}),
+    ("CircularPad2d", ((1, 2, 3, 0),), {}, (IMAGE,), {}), ("ZeroPad1d", (2,), {}, (SEQUENCE,), {}),
+    ("ReflectionPad3d", (1,), {}, (_normal(1, 2, 3, 4, 5),), {}),
+    ("HuberLoss", (), {"delta": 0.7}, (SEQUENCE, SEQUENCE[::-1].copy()), {}),
+    ("GaussianNLLLoss", (), {"full": True}, (SEQUENCE, SEQUENCE[::-1].copy(), SEQUENCE**2), {}),
+    ("TripletMarginWithDistanceLoss", (), {"swap": True}, (MEMORY, MEMORY + 1, MEMORY * 2), {}),
+    ("MultiheadAttention", (8, 2), {}, (SEQUENCE, MEMORY, MEMORY), {}),
+    ("MultiheadAttention", (8, 2), {"batch_first": True, "bias": False}, (SEQUENCE,) * 3,
+     {"average_attn_weights": False}),
+    ("MultiheadAttention", (8, 2), {"kdim": 4, "vdim": 3},
+     (SEQUENCE, MEMORY[..., :4].copy(), MEMORY[..., :3].copy()), {"need_weights": False}),
+    ("MultiheadAttention", (8, 4), {}, (SEQUENCE,) * 3,
+     {"key_padding_mask": PADDING, "attn_mask": CAUSAL}),
+    ("MultiheadAttention", (8, 4), {}, (SEQUENCE[:, 0].copy(),) * 3, {}),
+    ("TransformerEncoderLayer", (8, 2), SMALL, (SEQUENCE,), {"src_mask": CAUSAL}),
+    ("TransformerEncoderLayer", (8, 2), {**SMALL, "activation": "gelu", "norm_first": True},
+     (SEQUENCE,), {"src_key_padding_mask": PADDING}),
+    ("TransformerDecoderLayer", (8, 2), {**SMALL, "batch_first": True},
+     (SEQUENCE, _normal(5, 3, 8)), {}),
+    ("TransformerDecoderLayer", (8, 2), SMALL, (SEQUENCE, MEMORY), {"tgt_mask": CAUSAL}),
+    ("Transformer", (8, 2, 2, 2), SMALL, (MEMORY, SEQUENCE), {"tgt_mask": CAUSAL}),
+]  # fmt: skip
+
+
+def _each(value: Any, make: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {k: _each(v, make) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_each(v, make) for v in value)
+    return make(value) if isinstance(value, np.ndarray) else value
+
+
+def _tensor(library: Any) -> Callable[[Any], Any]:
+    return lambda a: library.tensor(a, requires_grad=a.dtype == np.float32)
+
+
+@sampled(
+    "name, settings, named, args, how", CALLS, keep=3,
+    ids=[f"{n}-{i}" for i, (n, *_) in enumerate(CALLS)],
+)  # fmt: skip
+def test_a_layer_agrees_with_torch(
+    name: str, settings: tuple[Any, ...], named: Named, args: tuple[Any, ...], how: Named
+) -> None:
+    mine, theirs = (
+        getattr(nn, name)(*settings, **named),
+        getattr(torch.nn, name)(*settings, **named),
+    )
+    for p in theirs.parameters():
+        p.data.normal_(std=0.3)
+    mine.load_state_dict(theirs.state_dict())
+    assert list(mine.state_dict()) == list(theirs.state_dict())
+    if not list(theirs.children()):
+        assert repr(mine) == repr(theirs)
+    x, w = _each(args, _tensor(tc)), _each(args, _tensor(torch))
+    made = mine(*x, **_each(how, lambda a: tc.tensor(a)))
+    wanted = theirs(*w, **_each(how, lambda a: torch.tensor(a)))
+    if isinstance(wanted, tuple):
+        assert (made[1] is None) == (wanted[1] is None)
+        if wanted[1] is not None:
+            np.testing.assert_allclose(made[1].detach().numpy(), wanted[1].detach(), atol=1e-5)
+        made, wanted = made[0], wanted[0]
+    np.testing.assert_allclose(made.detach().numpy(), wanted.detach(), rtol=1e-4, atol=1e-5)
+    (made * made).sum().backward()
+    (wanted * wanted).sum().backward()
+    pairs = [*zip(x, w, strict=True), *zip(mine.parameters(), theirs.parameters(), strict=True)]
+    for a, b in pairs:
+        np.testing.assert_allclose(a.grad.numpy(), b.grad, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("how", [{}, {"is_causal": True}, {"scale": 0.3}, {"mask": "bool"},
+                                 {"mask": "float"}, {"enable_gqa": True}])  # fmt: skip
+@pytest.mark.wide
+def test_attention_agrees_with_torch(how: Named) -> None:
+    q, k, v = _normal(2, 4, 5, 8), _normal(2, 2, 6, 8), _normal(2, 2, 6, 3)
+    if not how.get("enable_gqa"):
+        q = q[:, :2].copy()
+    mask = np.arange(30).reshape(5, 6) % 4 > 0
+    mask[2] = False  # a query that sees nothing
+    found = []
+    for library in (tc, torch):
+        x = [library.tensor(a, requires_grad=True) for a in (q, k, v)]
+        given = {n: s for n, s in how.items() if n != "mask"}
+        if "mask" in how:
+            given["attn_mask"] = library.tensor(
+                mask if how["mask"] == "bool" else np.where(mask, 0, -1.5).astype(np.float32)
+            )
+        functional = nn.functional if library is tc else torch.nn.functional
+        y = functional.scaled_dot_product_attention(*x, **given)
+        (y * y).sum().backward()
+        found.append([y.detach().numpy(), *(t.grad.numpy() for t in x)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_refused_is_refused_in_words() -> None:
+    with pytest.raises(AssertionError, match="embed_dim must be divisible by num_heads"):
+        nn.MultiheadAttention(8, 3)
+    with pytest.raises(NotImplementedError, match="add_bias_kv"):
+        nn.MultiheadAttention(8, 2, add_bias_kv=True)
+    x = tc.zeros(2, 3, 4)
+    with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set"):
+        nn.functional.scaled_dot_product_attention(x, x, x, tc.zeros(3, 3), is_causal=True)
+    with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
+        nn.MultiheadAttention(4, 2)(x, x, x, is_causal=True)

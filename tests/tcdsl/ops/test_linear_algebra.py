@@ -1,0 +1,111 @@
+"""`tcdsl.linalg` agrees with `torch.linalg`: values and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import linalg
+from tests.tcdsl.ops.calls import tensor
+from tests.tiers import sampled
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+RNG = np.random.default_rng(3)
+SQUARE = RNG.standard_normal((2, 4, 4)) + 4 * np.eye(4)
+TALL, WIDE = RNG.standard_normal((5, 3)), RNG.standard_normal((2, 3, 5))
+POSITIVE = SQUARE @ np.swapaxes(SQUARE, -2, -1)
+VECTOR = RNG.standard_normal(4)
+INF = float("inf")
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    *(("vector_norm", (WIDE, p, d), {}) for p in (0.5, 1, 2, 3, INF, -INF) for d in (None, (0, 2))),
+    *(("matrix_norm", (WIDE, p), {"keepdim": k}) for p in ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
+      for k in (False, True)),
+    ("matrix_norm", (WIDE, 1, (2, 0)), {}),
+    ("norm", (WIDE,), {}), ("norm", (TALL, "nuc"), {}), ("norm", (VECTOR, 3), {}),
+    ("norm", (WIDE, 2, 1), {}), ("norm", (WIDE, INF, (0, 1)), {}),
+    ("inv", (SQUARE,), {}), ("det", (SQUARE,), {}), ("slogdet", (SQUARE,), {}),
+    ("pinv", (TALL,), {}), ("matrix_power", (SQUARE, -3), {}), ("cholesky", (POSITIVE,), {}),
+    ("cholesky", (POSITIVE,), {"upper": True}), ("svdvals", (WIDE,), {}),
+    ("eigvalsh", (POSITIVE,), {}), ("eigvalsh", (POSITIVE, "U"), {}),
+    ("solve", (SQUARE, VECTOR), {}), ("solve", (SQUARE, SQUARE[:, :, :2].copy()), {}),
+    ("solve", (SQUARE, SQUARE[:, :2].copy()), {"left": False}),
+    ("solve", (SQUARE, SQUARE[:, 0].copy()), {}),
+    ("solve_triangular", (np.triu(SQUARE), SQUARE), {"upper": True}),
+    ("solve_triangular", (np.tril(SQUARE), SQUARE), {"upper": False, "left": False}),
+    ("lstsq", (TALL, RNG.standard_normal((5, 2))), {}),
+    ("lstsq", (WIDE, RNG.standard_normal((2, 3, 2))), {}),
+    ("matrix_rank", (np.ones((2, 3, 3)),), {}), ("cond", (SQUARE,), {}),
+    ("multi_dot", ([TALL, WIDE[0], RNG.standard_normal((5, 2))],), {}),
+    ("multi_dot", ([VECTOR, SQUARE[0], VECTOR],), {}), ("vecdot", (TALL, TALL[::-1].copy()), {}),
+    ("cross", (TALL, TALL[::-1].copy()), {}), ("diagonal", (WIDE,), {"offset": 1}),
+]  # fmt: skip
+
+
+def _made(args: Any, make: Any) -> list[Any]:
+    return [_made(a, make) if isinstance(a, list) else make(a) if isinstance(a, np.ndarray) else a
+            for a in args]  # fmt: skip
+
+
+def _flat(values: Any, kind: type) -> list[Any]:
+    if isinstance(values, kind):
+        return [values]
+    return [v for one in values if isinstance(one, tuple | list | kind) for v in _flat(one, kind)]
+
+
+@sampled("name, args, named", CALLS, keep=3, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(CALLS)])
+def test_a_function_agrees_with_torch(
+    name: str, args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    mine = _made(args, lambda a: tensor(a, True))
+    theirs = _made(args, lambda a: torch.from_numpy(a.copy()).requires_grad_())
+    y = getattr(linalg, name)(*mine, **named)
+    z = getattr(torch.linalg, name)(*theirs, **named)
+    kind = type(mine[0] if not isinstance(mine[0], list) else mine[0][0])
+    found, wanted = _flat(y, kind), _flat(z, torch.Tensor)
+    if name == "lstsq":
+        found, wanted = found[:1], wanted[:1]
+    total: Any = None
+    other: Any = None
+    for a, b in zip(found, wanted, strict=True):
+        assert tuple(a.shape) == tuple(b.shape)
+        np.testing.assert_allclose(a.detach()._array(), b.detach().numpy(), rtol=1e-9, atol=1e-9)
+        if b.requires_grad:
+            s = a.sin().sum()
+            total = s if total is None else total + s
+            t = b.sin().sum()
+            other = t if other is None else other + t
+    if total is None:
+        return
+    total.backward()
+    other.backward()
+    for a, b in zip(_flat(mine, kind), _flat(theirs, torch.Tensor), strict=True):
+        np.testing.assert_allclose(a.grad._array(), b.grad.numpy(), rtol=1e-7, atol=1e-7)
+
+
+def test_decompositions_make_the_matrix_again() -> None:
+    for x in (TALL, WIDE, SQUARE):
+        u, s, vh = linalg.svd(tensor(x), full_matrices=False)
+        np.testing.assert_allclose((u * s.unsqueeze(-2) @ vh)._array(), x, atol=1e-12)
+        q, r = linalg.qr(tensor(x))
+        np.testing.assert_allclose((q @ r)._array(), x, atol=1e-12)
+        assert linalg.svd(tensor(x)).U.shape[-1] == x.shape[-2]
+    values, vectors = linalg.eigh(tensor(POSITIVE))
+    made = vectors * values.unsqueeze(-2) @ vectors.transpose(-2, -1)
+    np.testing.assert_allclose(made._array(), POSITIVE, atol=1e-10)
+
+
+def test_what_is_refused_is_refused_in_words() -> None:
+    for call, words in (
+        (lambda: linalg.eig(tensor(SQUARE)), "no complex tensors"),
+        (lambda: linalg.matrix_norm(tensor(TALL), 3), "Order 3 not supported"),
+        (lambda: linalg.inv(tensor(TALL)), "batches of square matrices"),
+        (lambda: linalg.solve(tensor(np.zeros((2, 2))), tensor(np.ones(2))), "singular"),
+        (lambda: linalg.norm(tensor(WIDE), 2), "must be 1D or 2D"),
+        (lambda: linalg.qr(tensor(TALL), "full"), "unrecognized mode"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
