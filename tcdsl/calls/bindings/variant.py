@@ -1,8 +1,4 @@
-"""A definition bound to types, generics and a machine: its program, and its executables so far.
-
-What checks, arranges, lowers and prints is two thirds of our code, and imported by the functions
-that do so: a call whose signature and executable records find does without.
-"""
+"""Which executable serves which sizes and layouts of a definition that is bound to types."""
 
 from __future__ import annotations
 
@@ -10,12 +6,11 @@ import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.aside import LIBRARY, Aside
-from tcdsl.calls.bindings.executables import Compiled, Executables
-from tcdsl.calls.bindings.index import Index
+from tcdsl.calls.bindings.binding import Binding
+from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature, outermost
 from tcdsl.calls.operands.arguments import contiguous
@@ -23,7 +18,6 @@ from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
-from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.library import functions
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -32,13 +26,9 @@ from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
+from tcdsl.grammar.text.errors import CompileError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.types.typed import CheckedDef
-
-if TYPE_CHECKING:
-    from tcdsl.codegen.device.standalone import Standalone
-    from tcdsl.codegen.program.program import Program
 
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
@@ -64,32 +54,28 @@ class _Begun:
     served: set[Spec]
 
 
-class Variant:
-    """One binding of a definition, and which executable serves which sizes and layouts.
+class Variant(Binding):
+    """A binding and what serves its calls: executables by sizes and layouts, as calls have come.
 
-    machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
-    GPUs of the same description share a variant. is_deterministic: see `Spec`. identity: the
-    definition and its types as text, by which later processes find what was chosen and compiled;
-    without it nothing is kept. checked: the definition; or what checks it, where its signature is
-    known, which is all that calls ask where the executable is. shared: gives the executables of all
-    ranks, where the definition is pointwise or along rows.
+    A call is served by the first of these that there is:
 
-    A pointwise definition has executables for all sizes, ranks and layouts (`RankFree`), but for
-    tuned sizes and for calls that `view_of` gives no view of. So has one along rows, but for the
-    first call of all ranks, whose sizes are constants of an executable of its own, as those of the
-    first call of any other definition are, unless the settings are `general`. Where nothing is lost
-    by it (convolutions), such an executable leaves open how many images there are, and serves all
-    sizes that differ by that only. The next ones bring a
-    size-generic executable, which serves all others from then on; a layout class of its
-    own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
-    stand for all, and so the same in every process; a program whose choice has no one answer for
-    all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
-    than for one of some sizes, those that bring it have their own too, and it is built meanwhile:
-    their call waits as long as the first one did. So do the next ones, `MEANWHILE` in all; those
-    after them wait for what is left. What it imports from the library of the machine is compiled
-    aside while the first sizes have theirs compiled. On a GPU, where its tiles are part of the
-    config, there are two where the model wants another for other sizes, and a third only for sizes
-    at which those are far slower. Tuned sizes get theirs. What has run keeps its executable, so
+    1. The executable of a tuned config for exactly these sizes.
+    2. Of a pointwise definition, one of all sizes, ranks and layouts (`RankFree`), but for operands
+       that no view collapses. Of one along rows too, but for the first call of all ranks.
+    3. For the first sizes, one of their own, whose sizes are constants, unless the settings are
+       `general`. Where nothing is lost by it (convolutions), it leaves open how many images there
+       are, and serves all sizes that differ by that only.
+    4. For others, a size-generic one, from then on: of a layout class of its own up to
+       `MAX_GENERIC`, then with every stride at run time. It is chosen by sizes that stand for all,
+       and so the same in every process; a program whose choice has no one answer for all sizes gets
+       one for each `Regime` that calls bring. On a GPU, where its tiles are part of the config,
+       there are two where the model wants another for other sizes, and a third only for sizes at
+       which those are far slower.
+
+    Where a compiler takes far longer for a size-generic one than for one of some sizes, it is built
+    meanwhile: the sizes that bring it, and the next ones, `MEANWHILE` in all, have their own, and
+    those after them wait for what is left. What it imports from the library of the machine is
+    compiled aside while the first sizes have theirs compiled. What has run keeps its executable, so
     that equal calls give equal bits; of ever new sizes, those that fell out of the table are chosen
     for again.
     """
@@ -105,21 +91,15 @@ class Variant:
         signature: Signature | None = None,
         shared: Callable[[Variant], RankFree] | None = None,
     ) -> None:
-        self._lock = Lock()
-        self._checked = checked
-        self._signature = signature
-        self._program: Program | None = None
-        self.identity = identity
-        self.name = self.checked.name if signature is None else signature.name
-        self._index: Index | None = None
-        if identity is not None and isinstance(machine, Machine):
-            self._index = Index(identity, self.name, machine)
-        self._made = Executables(self.name, lambda: self.program, machine, self._index)
-        self._shared = shared
-        self._rank_free: RankFree | None = None
-        self.machine = machine
-        self.threads = threads
-        self.is_deterministic = is_deterministic
+        super().__init__(
+            checked,
+            machine,
+            threads,
+            is_deterministic=is_deterministic,
+            identity=identity,
+            signature=signature,
+            shared=shared,
+        )
         self._serving: dict[tuple[Sizes, Layouts, bool, View | RowView | None], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
@@ -128,67 +108,6 @@ class Variant:
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
-
-    @property
-    def checked(self) -> CheckedDef:
-        """The definition, checked at its first use."""
-        with self._lock:
-            if callable(self._checked):
-                self._checked = self._checked()
-            return self._checked
-
-    @property
-    def program(self) -> Program:
-        """The statements, made at their first use."""
-        with self._lock:
-            if self._program is None:
-                from tcdsl.codegen.program.last import with_last_points  # on use
-                from tcdsl.codegen.program.ssa import program_of
-
-                with stack_for(self.name):
-                    checked = self.checked
-                    if self.is_for_gpu:  # where points that meet would wait for each other
-                        checked = with_last_points(checked)
-                    self._program = program_of(checked)
-            return self._program
-
-    @property
-    def signature(self) -> Signature:
-        """What calls ask of the definition."""
-        if self._signature is not None:
-            return self._signature
-        with self._lock:
-            if self._signature is None:
-                from tcdsl.codegen.program.inplace import inplace_pairs  # on use
-
-                program = self.program
-                with stack_for(self.name):
-                    self._signature = Signature.of(self.checked, program, inplace_pairs(program))
-            return self._signature
-
-    @property
-    def executables(self) -> tuple[Compiled, ...]:
-        """What was compiled so far."""
-        shared = () if self._rank_free is None else self._rank_free.executables
-        return *self._made.compiled.values(), *shared
-
-    @property
-    def rank_free(self) -> RankFree | None:
-        """What serves calls whose dimensions are collapsed; None where they cannot be."""
-        if self._shared is None or self.is_for_gpu:
-            return None
-        if self.signature.pointwise is None and self.signature.rowwise is None:
-            return None
-        with self._lock:
-            if self._rank_free is None:
-                self._rank_free = self._shared(self)
-            return self._rank_free
-
-    def of_any_rank(self, view: View | RowView) -> Compiled | None:
-        """Return the executable that serves a view of operands; None where there is no such."""
-        with self._lock:
-            shared = self.rank_free
-            return None if shared is None else shared.executable(view, lambda: self.program)
 
     def executable(
         self,
@@ -238,10 +157,16 @@ class Variant:
         """Choose anew at the next call of each size: a tuned config may have come."""
         with self._lock:
             self._serving.clear()
-            self._made.forget_choices()
             self._by_size.clear()
+            self._made.forget_choices()
             if self._rank_free is not None:
                 self._rank_free.forget_choices()
+
+    def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
+        """Return the executable of a specialisation and a config, made once."""
+        if spec.sizes is not None and self._made.found(spec, config, sizes) is None:
+            self._prime(config)
+        return super().compile(spec, config, sizes)
 
     def _choose(
         self,
@@ -473,33 +398,16 @@ class Variant:
     ) -> bytes:
         """Return what `building.py` takes."""
         order, checked = tuple(sizes.items()), self.checked
-        what = checked, self.machine, self.threads, self.identity, order, spec.layouts, is_short
+        what = (
+            checked,
+            self.machine,
+            self.threads,
+            self.identity,
+            order,
+            spec.layouts,
+            is_short,
+        )
         return on_own_stack(pickle.dumps)(what)  # which asks for no lock that we hold
-
-    def default_of_calls(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
-        """Return the analytic choice, which a record may say if the executable is there too."""
-        if self._index is None:
-            return self.default_config(spec, sizes)
-        known = self._index.choice(spec, sizes)
-        if known is not None and self._made.found(spec, known, sizes) is not None:
-            return known
-        config = self.default_config(spec, sizes)
-        if config != known:
-            self._index.keep_choice(spec, sizes, config)
-        return config
-
-    def is_legal(self, spec: Spec, config: Config) -> bool:
-        """Whether a config, as a file has it, is one of this program's at exact sizes."""
-        if self._index is not None and self._index.is_legal(spec, config):
-            return True
-        from tcdsl.codegen.choose import compiler  # on use
-
-        with stack_for(self.name):
-            sizes = dict(spec.sizes or ())
-            found = compiler.is_legal(self.program, spec, config, self.machine, sizes)
-        if found and self._index is not None:
-            self._index.keep_legal(spec, config)
-        return found
 
     def _compile_found(
         self, exact: Spec, config: Config, sizes: Mapping[str, int]
@@ -550,49 +458,6 @@ class Variant:
 
         best = min(known, key=rank)
         return wanted if predicted_ns(best) > _UNSUITED * predicted_ns(wanted) else best
-
-    def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
-        """Return the analytic choice."""
-        from tcdsl.codegen.choose import compiler  # on use
-
-        if spec.sizes is None and not self.is_for_gpu:
-            return self._made.generic_choice(spec, sizes)[0]
-        with stack_for(self.name):
-            return compiler.default_config(self.program, spec, self.machine, sizes)
-
-    def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
-        """Return the C or CUDA text of an executable."""
-        from tcdsl.codegen.choose import compiler  # on use
-
-        with stack_for(self.name):
-            unit = self._made.unit(spec, config, sizes)
-            return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
-
-    def standalone(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Standalone:
-        """Return CUDA text that compiles alone, and a C header that says how to start it.
-
-        Raises
-        ------
-        TCTypeError
-            If the machine is no GPU.
-        """
-        if not isinstance(self.machine, Gpu):
-            raise TCTypeError("only text for a GPU stands alone; expected the target 'cuda'")
-        from tcdsl.codegen.device.standalone import standalone  # on use: calls do without
-
-        unit = self._made.unit(spec, config, sizes)
-        return standalone(unit, self.program, spec, self.machine.arch)
-
-    @property
-    def is_for_gpu(self) -> bool:
-        """Whether the machine is a GPU."""
-        return isinstance(self.machine, Gpu)
-
-    def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
-        """Return the executable of a specialisation and a config, made once."""
-        if spec.sizes is not None and self._made.found(spec, config, sizes) is None:
-            self._prime(config)
-        return self._made.compile(spec, config, sizes)
 
 
 def _about(size: int) -> tuple[int, bool]:
