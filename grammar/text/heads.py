@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from tcdsl.grammar.text import nodes as n
 
+_MOST_KNOWN = 1024
+_known: dict[int, tuple[n.Def, frozenset[str]]] = {}  # by id, which is its own while it is kept
+
 
 def type_variables(definition: n.Def) -> frozenset[str]:
     """Return the generics that are used as types."""
-    names = {g.name for g in definition.generics}
-    if not names:
+    if not definition.generics:
         return frozenset()
-    used = {p.type.name for p in (*definition.params, *definition.returns) if p.type is not None}
-    if names <= used:  # asked at calls: the body need not be gone through
-        return frozenset(names)
-    return frozenset(names & (used | applied(definition.body)))
+    known = _known.get(id(definition))  # calls ask, and would go through the body each time
+    if known is None:
+        names = {g.name for g in definition.generics}
+        heads = (*definition.params, *definition.returns)
+        used = {p.type.name for p in heads if p.type is not None}
+        found = names if names <= used else names & (used | applied(definition.body))
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[id(definition)] = definition, frozenset(found)
+    return known[1]
 
 
 def applied(root: object) -> frozenset[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings import signature as signatures
+from tcdsl.calls.bindings.met import Met, form_of
 from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.rankfree import RankFree, general, key_of
@@ -79,6 +80,7 @@ class Session:
         self._warned: set[str] = set()
         self._any_rank = {d.name for d in program.defs if any(map(has_any_rank, d.params))}
         self._ranked: dict[tuple[str, Shapes], tuple[nodes.Def, str]] = {}
+        self._met = Met()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # text only: what runs is compiled for the machine and the process that call
@@ -315,6 +317,26 @@ class Session:
         TCError
             If generics, types, ranks or sizes do not fit the definition.
         """
+        form = None
+        if self.origin is None and gpu is None and not each:
+            form = form_of(definition, arrays, generics)
+        if form is None:
+            return self._bind(definition, arrays, generics, gpu, each)
+        found = self._met.find(form)
+        if found is None:
+            found = self._bind(definition, arrays, generics, gpu, each)
+            self._met.keep(form, definition, *found)
+        return found
+
+    def _bind(
+        self,
+        definition: nodes.Def,
+        arrays: Sequence[Operand | AbstractArray],
+        generics: Mapping[str, Any],
+        gpu: Gpu | None,
+        each: Collection[str],
+    ) -> tuple[Variant, dict[str, int]]:
+        """Do what `bind` does, for forms of operands that are not known."""
         dtypes = self._dtypes(definition, arrays)
         values = bind_generics(definition, dtypes, generic_values(definition, generics))
         shapes = [a.shape for a in arrays]
