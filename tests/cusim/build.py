@@ -104,7 +104,8 @@ def compile_unit(text: str) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "unit.o")
         _compile([_COMPILER, *_UNIT_FLAGS, *include, "-c", "-x", "c++", "-"], made, whole)
-        _compile([_COMPILER, "-shared", str(made)], path)  # without libtsan
+        # Without libtsan, nor what only whole programs need: that takes most of what linking does.
+        _compile([_COMPILER, "-shared", "-nostdlib", str(made), "-lm", "-lgcc"], path)
     return path
 
 
