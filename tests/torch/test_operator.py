@@ -371,10 +371,7 @@ TRANSFORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "name",
-    [
-        n if n in ("grad of grad", "vmap") else pytest.param(n, marks=pytest.mark.wide)
-        for n in TRANSFORMS
-    ],
+    [n if n in ("vmap",) else pytest.param(n, marks=pytest.mark.wide) for n in TRANSFORMS],
 )
 def test_functions_of_torch_func_are_right_over_the_operator(name: str) -> None:
     transform = TRANSFORMS[name]

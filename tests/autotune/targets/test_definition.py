@@ -143,6 +143,7 @@ def test_a_tuned_softmax_is_right_and_not_slower_than_the_default(tmp_path: Path
     assert target.space.holds(tuned.config)
 
 
+@pytest.mark.wide
 def test_strided_operands_are_checked_and_timed_with_their_strides(tmp_path: Path) -> None:
     definition = checked("def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) * B(n,m) }")
     transposed = Layout(2, False, 0, (), (False,))

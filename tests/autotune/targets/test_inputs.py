@@ -192,6 +192,7 @@ def long_case() -> Case:
     return problem(LSTM % (PRODUCT, END), LONG).case()
 
 
+@pytest.mark.wide
 def test_a_right_lstm_of_128_turns_is_right(long_case: Case) -> None:
     assert excess(long_case, LSTM % (PRODUCT, END)) <= 0
     reordered = (PRODUCT, "tanh(C(t + 1, b, n)) * 1.0000001")  # another rounding of each turn

@@ -37,6 +37,7 @@ TEXTS = {
 OFTEN = {"onto a base"}
 
 
+@pytest.mark.wide
 @sampled("name", sorted(TEXTS, key=lambda n: n not in OFTEN), keep=1, wide=5)
 def test_second_derivatives_bear_zeros(name: str, rng: np.random.Generator) -> None:
     d = differentiated(TEXTS[name])

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import sampled
+
 pytestmark = [
     pytest.mark.cc,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork"),
@@ -80,7 +82,8 @@ def test_fork_while_a_kernel_runs(kernels: Any, two_threads: None) -> None:
     assert (k(x, x) == 2).all()
 
 
-def test_fork_again_and_again_under_load(kernels: Any, two_threads: None) -> None:
+@sampled("times", [6, 30], keep=1)
+def test_fork_again_and_again_under_load(kernels: Any, two_threads: None, times: int) -> None:
     k, x = kernels.add(), np.ones((300, 300), np.float32)
     k(x, x)
     stop = threading.Event()
@@ -94,7 +97,7 @@ def test_fork_again_and_again_under_load(kernels: Any, two_threads: None) -> Non
     for t in threads:
         t.start()
     try:
-        for _ in range(20):
+        for _ in range(times):
             _in_child(lambda: bool((k(x, x) == 2).all()))
     finally:
         stop.set()

@@ -87,7 +87,7 @@ def check(text: str) -> None:
     str(refusal).encode()  # what is shown can be printed
 
 
-@drawn(60, 300, st.text(max_size=80))
+@drawn(30, 300, st.text(max_size=80))
 @example("")
 @example("\ufeffdef f() -> () {}")
 @example("def f() -> () {}\x1a")

@@ -155,6 +155,7 @@ def test_any_strides() -> None:
     check(cases[2:3], terms=37, exact=[False])
 
 
+@pytest.mark.wide
 def test_offsets_of_fused_indices_need_not_rise() -> None:
     # 9 * r + 27 * q + f, of which the last 11 end where they would if each followed the one before
     turned = """def run(float(F,C,R,S) K, float(F,Y,X) G) -> (D) {

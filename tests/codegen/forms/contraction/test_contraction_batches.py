@@ -134,6 +134,7 @@ def test_epilogues_and_other_types() -> None:
     check([batched(inside, 19, 14, 9, 20, half, "float16")], terms=9, exact=True)
 
 
+@pytest.mark.wide
 def test_the_innermost_of_several_batches() -> None:
     a, x = rand(20, 3, 6, 9), rand(20, 3, 9, 18, seed=1)
     out = np.zeros((20, 3, 6, 18), np.float32, order="F")

@@ -92,7 +92,7 @@ def check_all(
 
 
 @pytest.mark.cc
-@sampled("lengths", [[LENGTHS[n] for n in (0, 3, 5, 7)], LENGTHS], ids=["some", "all"], keep=1)
+@sampled("lengths", [[LENGTHS[n] for n in (3, 7)], LENGTHS], ids=["some", "all"], keep=1)
 def test_softmax_of_any_length(lengths: list[tuple[int, int]], rng: np.random.Generator) -> None:
     check_all(*((SOFTMAX, normal(rng, *s)) for s in lengths))
 

@@ -16,6 +16,7 @@ from tcdsl.calls.operands.arguments import as_array
 from tcdsl.calls.operands.foreign import like
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import ALL
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -265,10 +266,7 @@ def test_tensors_are_read_without_python(torch: Any, k: Any) -> None:
 
 
 @torch_too
-@pytest.mark.parametrize(
-    "name",
-    [d.name for d in ALL],
-)
+@sampled("name", [d.name for d in ALL], keep=4)
 def test_every_type_of_tensor(torch: Any, name: str) -> None:
     copy: Any = tc.define("def copy<T>(T(N,M) A) -> (B) { B(i, j) = A(i, j) }", tune="off")
     a = torch.arange(6).reshape(2, 3).to(getattr(torch, name)).T

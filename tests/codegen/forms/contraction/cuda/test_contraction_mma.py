@@ -70,6 +70,7 @@ def test_views() -> None:
         check(p, exact=(i < 4,))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_arrays_that_begin_anywhere() -> None:
     text = NT.replace("float(", "float16(")

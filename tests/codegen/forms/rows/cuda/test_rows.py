@@ -119,6 +119,7 @@ def test_what_pieces_do_not_divide_is_refused() -> None:
         lowered(p, config(walk="columns", lanes=1, width=2))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_norms(rng: np.random.Generator) -> None:
     layer = problem(LAYERNORM, normal(rng, 3, 700), normal(rng, 700), normal(rng, 700))
