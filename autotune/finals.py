@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tcdsl.autotune.store.trial import Failure, Trial, TuneError, UntunedError, Verdict
-from tcdsl.autotune.worker.timing import ROUNDS, SLICE_NS, quantile_ns
+from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
 from tcdsl.codegen.machine.config import Config
 
-MOST = 6  # that take part beside the default
-_ROUNDS = 60
+_MOST, _FEW = 6, 2  # that take part beside the default; where there is hardly time
+ROUNDS = 20  # at least: where others use the machine, fewer are won by luck
+_MOST_ROUNDS = 60
 _ALL_NS = 1e9
 _NEAR = 1.15  # times the fastest: who is slower was not only unlucky
-_MARGIN = 0.01  # by which a config has to be faster than the default
+_MARGIN = 0.01  # by which a config has to be faster than the default;
+_DOUBT = 0.3  # so much over the number of samples where they are few
+_USUAL = 1.05  # times the default's median: who takes longer is fast in rare calls alone
 
 
 def finalists(
-    trials: Sequence[Trial], default: Config, text_of: Callable[[Config], str], most: int = MOST
+    trials: Sequence[Trial],
+    default: Config,
+    text_of: Callable[[Config], str],
+    seconds: float | None = None,
 ) -> list[Config]:
     """Return the fastest trials but the default; one of those that emit the same text.
 
@@ -27,8 +33,10 @@ def finalists(
     default : Config
     text_of : callable
         Gives what a config emits, "" where that is not known.
-    most : int
+    seconds : float, optional
+        That are left; where they are few, only the fastest have a chance to show it.
     """
+    most = _MOST if seconds is None or 1e9 * seconds >= _ALL_NS / 2 else _FEW
     chosen: dict[object, Config] = {text_of(default) or default: default}
     for trial in trials:
         if trial.time_ns <= _NEAR * trials[0].time_ns:
@@ -45,22 +53,28 @@ def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None = None
         return ROUNDS
     all_ns = _ALL_NS if seconds is None else min(_ALL_NS, 1e9 * seconds)
     round_ns = max(SLICE_NS, trials[0].time_ns) * count
-    return int(min(_ROUNDS, max(ROUNDS, all_ns / round_ns)))
+    return int(min(_MOST_ROUNDS, max(ROUNDS, all_ns / round_ns)))
 
 
 def verdict_of(samples_ns: Mapping[Config, Sequence[float]], default: Config) -> Verdict:
     """Return the fastest that is faster than the default by more than one per cent, else that.
 
+    Of a long call there are few samples, and it has to be faster by more.
     It has to be faster in the first half of its samples and in the second: a candidate of a few
-    lucky rounds would make calls slower.
+    lucky rounds would make calls slower. And what it usually takes is no more than what the default
+    does: of one that is fast in a tenth of its calls the low quantile tells nothing else. (That is
+    held loosely: where others use the machine, medians of equal kernels differ by some per cent.)
     """
     times_ns = {config: quantile_ns(s) for config, s in samples_ns.items()}
+    usual_ns = {config: quantile_ns(s, 0.5) for config, s in samples_ns.items()}
     ours = [quantile_ns(s) for s in _halves(samples_ns[default])]
 
     def is_faster(config: Config) -> bool:
         theirs = map(quantile_ns, _halves(samples_ns[config]))
         is_steady = all(its < that for its, that in zip(theirs, ours, strict=True))
-        return is_steady and times_ns[config] * (1 + _MARGIN) < times_ns[default]
+        is_usual = usual_ns[config] <= _USUAL * usual_ns[default]
+        margin = max(_MARGIN, _DOUBT / min(map(len, (samples_ns[config], samples_ns[default]))))
+        return is_steady and is_usual and times_ns[config] * (1 + margin) < times_ns[default]
 
     faster = [config for config in times_ns if config != default and is_faster(config)]
     winner = min(faster, key=times_ns.__getitem__, default=default)

@@ -95,8 +95,7 @@ class Measurement:
             return None
         default = self._problem.space.default
         trials = self._log.with_others(trials)
-        most = 1 if self._budget.is_stopped else finals.MOST
-        finalists = finals.finalists(trials, default, self._log.text_of, most)
+        finalists = finals.finalists(trials, default, self._log.text_of, self._seconds_left)
         self._report.stage("final", len(finalists) + 1)
         while True:
             ready = [self._ready(config) for config in (default, *finalists)]
@@ -107,7 +106,11 @@ class Measurement:
             rounds = finals.rounds_for(trials, len(batch), self._seconds_left)
             try:
                 samples = self._runner.samples(
-                    batch, rounds, drops=False, seconds=self._seconds_left
+                    batch,
+                    rounds,
+                    drops=False,
+                    seconds=self._seconds_left,
+                    least=finals.ROUNDS,
                 )
                 break
             except WorkerDiedError as death:

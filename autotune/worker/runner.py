@@ -18,6 +18,7 @@ from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.case_folder import new_case_folder
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
+from tcdsl.autotune.worker.timing import ROUNDS
 from tcdsl.codegen.toolchain.cachedir import CacheError
 
 _POLL_S = 0.1  # between looks at whether the user wants no more
@@ -104,11 +105,12 @@ class Runner:
         *,
         drops: bool = True,
         seconds: float | None = None,
+        least: int = ROUNDS,
     ) -> list[list[float]]:
         """Time candidates that are loaded, side by side; return the samples of each, ns per call.
 
-        drops : whether slow ones get fewer turns. seconds : after which there are no more rounds,
-        but for a few.
+        drops : whether slow ones get fewer turns. seconds : after which there are no more rounds
+        than the least.
 
         Raises
         ------
@@ -117,7 +119,7 @@ class Runner:
         """
         rows = [c.row.id for c in candidates]
         request = {"do": "time", "rows": rows, "rounds": rounds, "drops": drops}
-        request |= {"seconds": seconds}
+        request |= {"seconds": seconds, "least": least}
         found = dict(self._worker().ask(self.limit_s, request)["samples"])
         return [found[row] for row in rows]
 

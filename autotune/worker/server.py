@@ -74,8 +74,8 @@ class Worker:
             self._send({"at": row})
 
         drop = DROP if request["drops"] else ()
-        is_over = timer(request["seconds"])
-        samples = interleaved(candidates, request["rounds"], notice, drop=drop, is_over=is_over)
+        is_over, least = timer(request["seconds"]), request["least"]
+        samples = interleaved(candidates, request["rounds"], notice, drop, is_over, least)
         return list(samples.items())
 
     def _send(self, answer: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ ROUNDS = 5  # of a batch of new candidates
 SLICE_NS = 2_000_000  # of one candidate in one round
 _LONG_NS = 50_000_000  # a call so long needs no warm-up
 _ENOUGH_NS = 1_000_000_000  # of one candidate in all rounds
+_FEWEST = 3  # turns, however long a call is, where who wins is asked
 
 
 Run = Callable[[int], None]  # calls a candidate so many times
@@ -48,6 +49,7 @@ def interleaved(
     notice: Callable[[int], None],
     drop: Sequence[float] = DROP,
     is_over: Callable[[], bool] = lambda: False,
+    least: int = ROUNDS,
 ) -> dict[int, list[float]]:
     """Time candidates in turn and return the samples of each, in ns per call.
 
@@ -61,15 +63,16 @@ def interleaved(
         After each round, how many times slower than the best one may be to get another turn; the
         last one holds for all later rounds. Empty: everyone gets all turns.
     is_over : callable
-        Whether the time is over: then a round that is not among the first `ROUNDS` does not begin.
+        Whether the time is over: then no round begins beyond the least number of them.
     """
     samples: dict[int, list[float]] = {row: [] for row in candidates}
     going = list(candidates)
+    fewest = 1 if drop else _FEWEST
     # In another order each round: beside a program that takes turns of its own with us, those who
     # come at a fixed place would always, or never, have a core less.
     rng = random.Random(0)
     for turn in range(rounds):
-        if turn >= ROUNDS and is_over():
+        if turn >= least and is_over():
             break
         for row in rng.sample(going, len(going)):
             notice(row)
@@ -79,7 +82,8 @@ def interleaved(
         going = [
             row
             for row in going
-            if min(samples[row]) <= limit and candidates[row].spent_ns < _ENOUGH_NS
+            if min(samples[row]) <= limit
+            and (candidates[row].spent_ns < _ENOUGH_NS or turn + 1 < fewest)
         ]
     return samples
 

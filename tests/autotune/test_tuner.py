@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.finals import verdict_of
+from tcdsl.autotune.finals import ROUNDS, finalists, rounds_for, verdict_of
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.rows import TUNER_ENDED
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.autotune.store.trial import FINAL, TuneError
+from tcdsl.autotune.store.trial import FINAL, Trial, TuneError
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.runner import Runner
@@ -114,6 +115,50 @@ def test_a_config_wins_that_is_faster_than_the_default_all_the_time() -> None:
     assert verdict_of({default: [1.0], lucky: [0.5]}, default).config == lucky
     del samples[fast]
     assert verdict_of(samples, default).config == default
+
+
+def test_a_config_that_is_fast_in_rare_calls_alone_does_not_win() -> None:
+    default, rare, steady = (config("right", turns) for turns in range(3))
+    samples = {
+        default: [100.0] * 40,
+        rare: ([70.0] + [180.0] * 9) * 4,  # in both halves
+        steady: [97.0] * 40,
+    }
+    assert verdict_of(samples, default).config == steady
+    del samples[steady]
+    assert verdict_of(samples, default).config == default
+
+
+def test_of_few_samples_a_config_has_to_win_by_more() -> None:
+    default, near, far = (config("right", turns) for turns in range(3))
+    samples = {default: [100.0] * 3, near: [95.0] * 3, far: [80.0] * 3}
+    assert verdict_of(samples, default).config == far
+    del samples[far]
+    assert verdict_of(samples, default).config == default
+    assert verdict_of({c: 10 * s for c, s in samples.items()}, default).config == near
+
+
+def test_where_hardly_any_time_is_left_few_take_part_in_many_rounds() -> None:
+    default = config("right", 0)
+    trials = [Trial(config("right", turns), 100.0 + turns) for turns in range(9)]
+    of_all, of_few = (finalists(trials, default, lambda _: "", s) for s in (None, 0.1))
+    assert (len(of_all), len(of_few)) == (6, 2)
+    assert of_all[:2] == of_few
+    assert rounds_for(trials, 3, 0.0) == ROUNDS == 20
+
+
+def test_a_machine_that_is_busy_in_half_of_the_rounds_decides_nothing() -> None:
+    default, fast, slow = (config("right", turns) for turns in range(3))
+    rng = random.Random(0)
+    for busy in ((3.0, 1.0), (1.0, 3.0)):  # they take turns: it is busy for all
+
+        def times(each_ns: float, busy: tuple[float, float] = busy) -> list[float]:
+            return [each_ns * f * (1 + rng.random() / 50) for f in busy for _ in range(600)]
+
+        samples = {default: times(100), fast: times(95), slow: times(103)}
+        assert verdict_of(samples, default).config == fast
+        del samples[fast]
+        assert verdict_of(samples, default).config == default
 
 
 def test_what_is_not_compiled_when_the_time_is_over_is_left_for_a_later_run(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -99,14 +101,16 @@ def test_the_wait_for_what_is_made_once_is_no_pace_of_trials() -> None:
 
 
 def test_a_compiler_at_work_on_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
-    source = cc.Source("long", "int long_(void) { return 1; }", flags=(f"-DX={tmp_path.name}",))
-    asked = []
+    source = cc.Source("long", f"int long_(void) {{ return 1; }} // {uuid4()}")
+    endless = tmp_path / "cc"
+    endless.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/begun\nexec sleep 600\n")
+    endless.chmod(0o700)
+    compiler = replace(cc.find_compiler(), command=(str(endless),))
 
     def is_unwanted() -> bool:
-        asked.append(1)
-        return len(asked) > 1  # once the compiler runs
+        return (tmp_path / "begun").exists()
 
     with pytest.raises(UnwantedError):
-        compile_many([source], is_unwanted=is_unwanted)
-    (path,) = compile_many([source], is_unwanted=lambda: False)  # no lock is left
+        compile_many([source], compiler, is_unwanted=is_unwanted)
+    (path,) = compile_many([source])  # no lock is left
     assert isinstance(path, Path)

@@ -85,6 +85,12 @@ def test_a_very_long_call_is_made_once() -> None:
     assert machine.calls == [1]
 
 
+def test_where_nobody_is_dropped_the_longest_call_is_made_three_times() -> None:
+    machine = Machine()
+    interleaved({1: machine.run(1, 3_000_000_000)}, 20, machine.turns.append, drop=())
+    assert len(machine.turns) == 3
+
+
 def test_a_low_quantile_does_not_see_disturbances() -> None:
     machine = Machine()
     run = machine.run(1, 1_000_000, (0, 0, 0, 900_000, 0, 3_000_000))
