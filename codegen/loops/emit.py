@@ -77,6 +77,9 @@ _WORDS = re.compile(
     r"tc_(loadm?_v\d+i\d+_[iu]\d+|(dot|wide|weave|line|put)m?\d(su|us|bf)?(_|$)|least_|transpose_v\d+i)"
 )
 
+# What scans.h has.
+_SCANS = re.compile(r"tc_r?scan_")
+
 # Above this float32 rounds to infinity.
 _LARGEST_F32 = float.fromhex("0x1.ffffffp127")
 
@@ -301,6 +304,8 @@ class _Printer:
             self.out.add(self.target.maths)
         if self.target.words and any(map(_WORDS.match, _called(u))):
             self.out.add(self.target.words)
+        if self.target.scans and any(map(_SCANS.match, _called(u))):
+            self.out.add(self.target.scans)
         late = [t for t in u.tables if any(isinstance(v, str) for v in t.values)]
         for t in u.tables:
             if t not in late:

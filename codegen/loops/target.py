@@ -16,20 +16,22 @@ from tcdsl.grammar.types.dtypes import DType
 class Target:
     """Spellings of one target.
 
-    prelude: the include that every unit has; maths: that of units which call builtin functions of
-    the language; words: that of units which widen integers or take words. restrict: the qualifier
-    of pointers that share no memory. types: C names of scalar dtypes. linkages: what stands before
-    a function's result, by `Function.linkage`. bounds: what stands behind a kernel's, for its
-    threads and blocks. export: what stands before `tc_exe_NAME`. spaces: what stands before a local
-    array, by `Array.space`. align: what stands before those, for a number of bytes. table: what
-    stands before a constant table. unroll: the pragma for a count. simd: the pragma before
-    reduction clauses; empty where loops have none.
+    prelude: the include that every unit has; maths: that of units which call builtin functions
+    of the language; words: that of units which widen integers or take words; scans: that of
+    units which scan lanes. restrict: the qualifier of pointers that share no memory. types: C
+    names of scalar dtypes. linkages: what stands before a function's result, by
+    `Function.linkage`. bounds: what stands behind a kernel's, for its threads and blocks.
+    export: what stands before `tc_exe_NAME`. spaces: what stands before a local array, by
+    `Array.space`. align: what stands before those, for a number of bytes. table: what stands
+    before a constant table. unroll: the pragma for a count. simd: the pragma before reduction
+    clauses; empty where loops have none.
     """
 
     name: str
     prelude: str
     maths: str
     words: str
+    scans: str
     restrict: str
     types: Mapping[str, str]
     linkages: Mapping[str, str]
@@ -70,6 +72,7 @@ C = Target(
     prelude='#include "prelude.h"',
     maths='#include "smath.h"',
     words='#include "words.h"',
+    scans='#include "scans.h"',
     restrict="restrict",
     types=_SCALARS,
     linkages={
@@ -96,6 +99,7 @@ CUDA = Target(
     prelude='#include "prelude.cuh"',
     maths='#include "smath.cuh"',
     words="",
+    scans="",
     restrict="__restrict__",
     types=_SCALARS,
     linkages={

@@ -7,7 +7,8 @@
 
 Rows depend on themselves only, so they are tasks, each of which runs through its row: a loop over
 all rows for every turn walks memory in steps of a row. A sum over all that lies before is one term
-more than that before it: M terms, not M * M / 2, in the order of the text.
+more than that before it: M terms, not M * M / 2. Where its rows lie side by side in memory it is a
+loop, each turn of which is a pass over neighbours.
 """
 
 from __future__ import annotations
@@ -16,18 +17,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.dtypes import identity, numpy_dtype
-from tcdsl.codegen.program.expressions import (
-    indices_of,
-    map_typed,
-    substitute_indices,
-)
+from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
+from tcdsl.codegen.program.running import as_loop, dim_along, in_float32, of_sum, onto_blank
 from tcdsl.codegen.program.subscripts import injective_in
-from tcdsl.grammar.proofs.signs import minimum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
+from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range
 
 UnitDim = Callable[[str], int | None]  # of a version: the dimension whose elements are neighbours
@@ -39,6 +35,7 @@ def along_rows(program: Program, unit: UnitDim) -> Program:
     statements: list[Statement] = []
     blanks: list[Buffer] = []
     at: list[int] = []  # where a statement has gone
+    made: list[TurnLoop] = []
     gone: set[str] = set()
     for i, s in enumerate(program.statements):
         at.append(len(statements))
@@ -47,19 +44,30 @@ def along_rows(program: Program, unit: UnitDim) -> Program:
             if found is not None:
                 gone.add(loops[i].var)
                 if statements and _is_rest(program, statements[-1], found):
-                    statements[-1] = _onto_blank(program, statements[-1], blanks)
+                    statements[-1] = onto_blank(program, statements[-1], blanks)
                 statements.append(found)
                 continue
-        pair = None if _is_in_loop(program, i) else _of_sum(program, s, unit, blanks)
-        statements += pair or (s,)
+        pair = None if _is_in_loop(program, i) else of_sum(program, s, blanks)
+        if pair is None:
+            statements.append(s)
+            continue
+        start, rest = pair
+        if unit(rest.target) != dim_along(rest):
+            rest, loop = as_loop(program, rest, len(statements) + 1)
+            made.append(loop)
+        statements += start, rest
+        if program.buffer(s.target).dtype.is_half:
+            statements[-2:] = in_float32(program, s, start, rest, blanks)
     at.append(len(statements))
     if len(statements) == len(program.statements) and not gone:
         return program
-    left = tuple(
+    left = [
         replace(x, first=at[x.first], last=at[x.last]) for x in program.loops if x.var not in gone
-    )
+    ]
+    # an outer loop stays before an inner one that begins with it: those made are in none
+    turning = sorted((*left, *made), key=lambda x: x.first)
     buffers = (*program.buffers, *blanks)
-    return replace(program, statements=tuple(statements), loops=left, buffers=buffers)
+    return replace(program, statements=tuple(statements), loops=tuple(turning), buffers=buffers)
 
 
 def _is_single(program: Program, loop: TurnLoop) -> bool:
@@ -156,89 +164,6 @@ def _is_along(e: Expr, name: str | None) -> bool:
     return a is not None and len(a.terms) == 1 and a.terms[0][0] == name and abs(a.terms[0][1]) == 1
 
 
-# ---- sums over all that lies before or behind
-
-
-def _of_sum(
-    program: Program, s: Statement, unit: UnitDim, blanks: list[Buffer]
-) -> tuple[Statement, Statement] | None:
-    """Return the start of a running sum and what goes on from it; None where s is none."""
-    buffer, dtype = program.buffer(s.target), s.value.dtype
-    if s.base is not None or not s.covers or s.is_arg or s.op == "=":
-        return None
-    if buffer.dtype != dtype or dtype.is_half or dtype == BOOL or len(s.reductions) != 1:
-        return None
-    (j,) = s.reductions
-    if j.bounds is None or any(any(r.checked) for r in s.reads()):
-        return None
-    if any(r.bounds is not None for r in s.ranges if r is not j):
-        return None
-    low, high = map(affine_of, j.bounds)
-    if low is None or high is None:
-        return None
-    is_prefix = bool(high.terms)
-    moving, still = (high, low) if is_prefix else (low, high)
-    if still.terms or len(moving.terms) != 1 or moving.terms[0][1] != 1:
-        return None
-    m = next((r for r in s.outputs if r.name == moving.terms[0][0]), None)
-    if m is None or m.name in indices_of(s.value):
-        return None
-    d = next((k for k, e in enumerate(s.subs) if indices_of(e) == {m.name}), None)
-    if d is None or unit(s.target) != d:
-        return None
-    # the term that a point has and the one before it has not; the point that begins has it alone
-    first = m.low if is_prefix else m.high - 1
-    newest = moving.const - (1 if is_prefix else 0)
-    begins = first + moving.const - still.const if is_prefix else still.const - first - moving.const
-    if begins.constant not in (0, 1):
-        return None
-    if j.low != (still.const if is_prefix else m.low + moving.const) and begins.constant != 0:
-        return None
-    index: Expr = typed.IndexValue(m.name, INT64)
-
-    def term(at: Expr) -> Expr:
-        by = {j.name: typed.Binary("+", at, typed.SizeValue(newest, INT64), INT64)}
-        return substitute_indices(s.value, by)
-
-    nothing = identity(s.op.rstrip("!"), numpy_dtype(dtype))
-    zero = typed.Lit(float(nothing) if dtype.is_float else int(nothing), dtype)
-    outer = tuple(r for r in s.ranges if r not in (j, m))
-    some = minimum(Size.const(1), m.extent)  # none in a row without elements
-    begin = replace(m, high=m.low + some) if is_prefix else replace(m, low=m.high - some)
-    value = term(index) if begins.constant else zero
-    start = replace(s, target=f"{s.target}.start", op="=", value=value, ranges=(*outer, begin))
-    start = _onto_blank(program, replace(start, covers=False), blanks)
-    blanks.append(replace(buffer, name=start.target))
-
-    # backwards, the index counts down from the last point but one
-    rest = replace(m, low=m.low + 1)
-    if not is_prefix:
-        rest = replace(m, low=Size(), high=m.extent - 1)
-        index = typed.Binary("-", typed.SizeValue(m.high - 2, INT64), index, INT64)
-    step = typed.Lit(-1 if is_prefix else 1, INT64)
-    before = typed.Binary("+", index, step, INT64)
-    subs = tuple(substitute_indices(e, {m.name: index}, address=True) for e in s.subs)
-    its = tuple(substitute_indices(e, {m.name: before}, address=True) for e in s.subs)
-    held = typed.Read(start.target, its, dtype, (False,) * len(its))
-    going_on = replace(
-        s,
-        base=start.target,
-        subs=subs,
-        op="=",
-        value=_combined(s.op.rstrip("!"), held, term(index), dtype),
-        ranges=(*outer, rest),
-        covers=False,
-        along=m.name,
-    )
-    return start, going_on
-
-
-def _combined(op: str, held: Expr, term: Expr, dtype: DType) -> Expr:
-    if op in ("+=", "*="):
-        return typed.Binary(op[0], held, term, dtype)  # type: ignore[arg-type]
-    return typed.Builtin(op[:3], (held, term), dtype)
-
-
 # ---- memory that is written wholly, by a start and the rest
 
 
@@ -274,11 +199,3 @@ def _is_whole(e: Expr, spans: dict[str, Range], extent: Size) -> bool:
         return False
     r = spans[e.name]
     return r.low == Size() and r.high == extent
-
-
-def _onto_blank(program: Program, s: Statement, blanks: list[Buffer]) -> Statement:
-    """Return a statement that goes on from memory that holds nothing: none is filled."""
-    name = f"{s.target}.blank"
-    tensor = s.target.removesuffix(".start")
-    blanks.append(replace(program.buffer(tensor), name=name))
-    return replace(s, base=name)

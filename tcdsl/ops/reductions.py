@@ -428,32 +428,28 @@ def _needs_floats(name: str, input: Tensor) -> None:
 # ---- along the way
 
 
-def _scan(name: str, input: Tensor, dim: int) -> Tensor:
-    """Return what is reduced up to each element.
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the sums of all elements up to each, along a dimension."""
+    return _along("cumsum", _typed(input, dtype), dim, None)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the products of all elements up to each, along a dimension.
 
     Steps along a dimension wait for each other, and rows do not: where there are many rows whose
     elements lie next to each other they are stepped through side by side, in a transposed copy.
     """
+    input = _typed(input, dtype)
     shape = tuple(input.shape)
     last = len(shape) - 1
     if last < 1 or dim_of(dim, len(shape)) != last or input.numel() < 4096:
-        return _along(name, input, dim, None)
+        return _along("cumprod", input, dim, None)
     rows = input.numel() // shape[last]
     if rows < 8 or not input.is_contiguous():
-        return _along(name, input, dim, None)
+        return _along("cumprod", input, dim, None)
     columns = input.view(rows, shape[last]).t().contiguous()
-    made: Tensor = _along(name, columns, 0, None).t().contiguous().view(*shape)
+    made: Tensor = _along("cumprod", columns, 0, None).t().contiguous().view(*shape)
     return made
-
-
-def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the sums of all elements up to each, along a dimension."""
-    return _scan("cumsum", _typed(input, dtype), dim)
-
-
-def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the products of all elements up to each, along a dimension."""
-    return _scan("cumprod", _typed(input, dtype), dim)
 
 
 for made in (

@@ -23,6 +23,8 @@ from tcdsl.codegen.forms.base.guarded import behind_conditions
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import float_product, point_ns
 from tcdsl.codegen.forms.base.scalars import narrow, widen
+from tcdsl.codegen.forms.points import scan_lanes
+from tcdsl.codegen.forms.points.scan_steps import Steps, steps_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -55,13 +57,22 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return none."""
-    return ()
+    """Return whether it goes in vectors, where its steps may be grouped so."""
+    return () if _steps(ctx) is None else (Knob("lanes", (False, True)),)
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return no values."""
-    return {}
+    """Return vectors for rows that are not short."""
+    if _steps(ctx) is None:
+        return {}
+    s = ctx.group.statements[0]
+    turns = next(r for r in s.ranges if r.name == s.along)
+    return {"lanes": ctx.at_least(turns.extent, scan_lanes.SHORTEST)}
+
+
+def _steps(ctx: Context) -> Steps | None:
+    s = ctx.group.statements[0]
+    return ctx.once("steps", lambda: steps_of(ctx, s, _kept(ctx, s)))
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -69,6 +80,8 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     s = ctx.group.statements[0]
     points = prod(max(0, ctx.extent(r.extent)) for r in s.ranges)
     rows = prod(max(0, ctx.extent(r.extent)) for r in _rows(s))
+    if values.get("lanes"):
+        return scan_lanes.cost_ns(ctx, s, points, rows)
     return divided_ns(points * _point_ns(s), -(-rows // _ROWS), ctx.spec.threads)
 
 
@@ -77,8 +90,12 @@ def _point_ns(s: Statement) -> float:
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
-    """Return one phase, whose tasks are blocks of rows."""
+    """Return one phase, whose tasks are blocks of rows; in vectors, see `scan_lanes.py`."""
     s = ctx.group.statements[0]
+    if values.get("lanes"):
+        steps = _steps(ctx)
+        assert steps is not None
+        return scan_lanes.lower(ctx, s, steps)
     ops = ctx.operands
     rows = _rows(s)
     name = f"{ctx.prefix}_scan"

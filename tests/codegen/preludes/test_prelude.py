@@ -217,7 +217,7 @@ def test_narrowing_rounds_to_nearest_even_and_keeps_nan(lib: ctypes.CDLL, name: 
 # ---- vectors: one function of each kind against a loop, for all tails
 
 VECTOR_TEXT = r"""
-#include "prelude.h"
+#include "scans.h"
 TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
 
 #define EACH(S, T, N)                                                                             \
@@ -270,9 +270,22 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_store_v##S(out + n, tc_keep_v##S(tc_below_v##S(x, e), one, one * 0));                      \
     out[2 * n] = (tc_##T)tc_hmin_v##SI(tc_where_v##S(e, a[n], tc_iota_v##SI(0)) & 1023);          \
   }
+/* The scans of a vector, one after the other. */
+#define SCANS(S, T, N)                                                                            \
+  TC_EXPORT void scans_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
+    tc_v##S v = tc_load_v##S(a);                                                                  \
+    tc_store_v##S(out, tc_scan_add_v##S(v)), tc_store_v##S(out + n, tc_rscan_add_v##S(v));        \
+    tc_store_v##S(out + 2 * n, tc_scan_mul_v##S(v));                                              \
+    tc_store_v##S(out + 3 * n, tc_rscan_mul_v##S(v));                                             \
+    tc_store_v##S(out + 4 * n, tc_scan_max_v##S(v));                                              \
+    tc_store_v##S(out + 5 * n, tc_rscan_min_v##S(v));                                             \
+    tc_store_v##S(out + 6 * n, tc_last_v##S(v)), tc_store_v##S(out + 7 * n, tc_first_v##S(v));    \
+    out[8 * n] = tc_lane_v##S(v);                                                                 \
+  }
 #define ALL(NS, NL)                                                                               \
   PLACES(NS##f32, f32, NS, NS##i32) PLACES(NS##i32, i32, NS, NS##i32)                             \
   PLACES(NL##f64, f64, NL, NL##i64) PLACES(NL##i64, i64, NL, NL##i64)                             \
+  SCANS(NS##f32, f32, NS) SCANS(NS##i32, i32, NS) SCANS(NL##f64, f64, NL) SCANS(NL##i64, i64, NL) \
   EACH(NS##f32, f32, NS) EACH(NS##i32, i32, NS) EACH(NL##f64, f64, NL) EACH(NL##i64, i64, NL)     \
   TRANSPOSE(NS##f32, f32, NS) TRANSPOSE(NL##f64, f64, NL)                                         \
   HALVES(NS##f32, f16) HALVES(NS##f32, bf16)                                                      \
@@ -375,6 +388,25 @@ def test_what_beats_an_extreme_and_where_one_is(vectors: ctypes.CDLL, dtype: np.
         np.testing.assert_array_equal(out[lanes:-1], ~np.isnan(e) & ~(x >= e))
         held = (e == x[0]) | np.isnan(e)
         assert out[-1] == (held.argmax() if held.any() else 1023)
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_scans_of_lanes(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes, rng = lanes_of(vectors, dtype), np.random.default_rng(9)
+    out = np.empty(8 * lanes + 1, dtype)
+    for special in (None, -0.0, np.inf, np.nan) if dtype.kind == "f" else (None,):
+        a = rng.choice(np.array([-2, -1, 1, 2], dtype), lanes)
+        if special is not None:
+            a[rng.integers(lanes)] = special
+        call(vectors, f"scans_{c(dtype)}", out, a, lanes)
+        back = a[::-1]
+        due = [a.cumsum(), back.cumsum()[::-1], a.cumprod(), back.cumprod()[::-1]]
+        due += [np.maximum.accumulate(a), np.minimum.accumulate(back)[::-1]]
+        due += [np.full(lanes, a[-1]), np.full(lanes, a[0])]
+        np.testing.assert_array_equal(out, [*np.concatenate(due), a[0]])
+    if dtype.kind == "f":
+        call(vectors, f"scans_{c(dtype)}", out, np.full(lanes, -0.0, dtype), lanes)
+        assert np.signbit(out[: 2 * lanes]).all()
 
 
 @pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)

@@ -103,6 +103,73 @@ def test_results_are_those_of_the_text(name: str) -> None:
     differential(cases)
 
 
+@pytest.mark.cc
+def test_long_rows_are_cut_and_go_in_vectors() -> None:
+    x = numbers("float", 1, 33001)  # whose sums are exact, and too many for the reference
+    p = problem(SUM.replace("T(", "float("), x)
+    assert titles(p)[-1].endswith("in vectors")
+    np.testing.assert_array_equal(run_cases([Case(p, exact=False)])[0][0], x.cumsum(1))
+
+
+@pytest.mark.parametrize("op", ["+", "*", "max", "min"])
+def test_loops_over_floats_keep_their_order(op: str) -> None:
+    step = f"Y(n, t - 1) {op} X(n, t)" if op in "+*" else f"{op}(Y(n, t - 1), X(n, t))"
+    text = HEAD + f"Y(n, 0) = X(n, 0) for t in 1:M {{ Y(n, t) = {step} }} }}"
+    for dtype, is_grouped in (("float", op in ("max", "min")), ("int32", True)):
+        p = problem(text.replace("T(", f"{dtype}("), numbers(dtype, 3, 99))
+        assert titles(p)[-1].endswith("in vectors") is is_grouped
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])
+def test_rows_in_vectors(dtype: str) -> None:
+    cases = []
+    for name in ("sum", "sum of those behind", "product", "largest", "smallest of those behind"):
+        for shape in ((3, 131), (0, 50), (70, 49)):
+            x = numbers(dtype, *shape)
+            x = np.where(x == 0, 1, np.sign(x)).astype(x.dtype) if name == "product" else x
+            cases.append(Case(problem(SCANS[name].replace("T(", f"{dtype}("), x), exact=False))
+    x = numbers(dtype, 2, 130)
+    if dtype in ("float", "double"):
+        x[0, 3], x[0, 70], x[1, 99], x[1, 100] = np.inf, -np.inf, np.nan, -np.inf
+    cases += [
+        Case(problem(SCANS[name].replace("T(", f"{dtype}("), x), exact=True)
+        for name in ("sum", "sum of those behind", "largest", "smallest of those behind")
+    ]
+    differential(cases)
+    x = numbers(dtype, 2, 20011)
+    for name, due in (("sum", x.cumsum(1)), ("sum of those behind", x[:, ::-1].cumsum(1)[:, ::-1])):
+        p = problem(SCANS[name].replace("T(", f"{dtype}("), x)
+        np.testing.assert_array_equal(run_cases([Case(p, exact=True)])[0][0], due)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_sums_along_columns_and_of_halves() -> None:
+    cases = []
+    for end in ("0 : n + 1", "n:N"):
+        text = HEAD + f"Y(n, m) +=! X(j, m) where j in {end} }}"
+        for dtype in ("float", "int32", "float16"):
+            for shape in ((17, 5), (1, 3), (0, 4), (6, 0)):
+                p = problem(text.replace("T(", f"{dtype}("), numbers(dtype, *shape))
+                cases.append(Case(p, exact=False))
+    half = problem(SUM.replace("T(", "float16("), RNG.normal(size=(3, 99)).astype("float16"))
+    differential([*cases, Case(half, exact=True), Case(half, exact=False)])
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_bits_of_blocks_do_not_depend_on_threads() -> None:
+    p = problem(SUM.replace("T(", "float("), RNG.normal(size=(2, 40001)).astype(np.float32))
+    found = [
+        run_cases([Case(p, exact, threads=threads)], seed=threads)[0][0].tobytes()
+        for threads in (1, 3)
+        for exact in (True, False)
+    ]
+    assert len({*found}) == 1
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_strides_other_ranks_and_types() -> None:
