@@ -205,7 +205,6 @@ class _Scan:
         last = b.var(ops.local("last"), dtype)
         total = b.load(self.totals, b.add(b.mul(row, b.sub(blocks, 1)), other))
         carry, found = Var(ops.local("carry"), self.t), Var(ops.local("found"), self.t)
-        stored = Var(ops.local("stored"), self.t)
         step: list[Stmt] = []
         value = self._term(index, at, step)
         name = f"{'' if self.steps.is_forward else 'r'}scan_{_NAMES[self.steps.op]}"
