@@ -311,7 +311,10 @@ def describe(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> list[tuple[str, str]]:
     """Return every statement, as text, with the form of the nest that computes it."""
-    arrangement = _arrangement(program, spec, config, machine, sizes)
+    if spec.is_exact or isinstance(machine, Gpu):
+        arrangement = _arrangement(program, spec, config, machine, sizes)
+    else:
+        arrangement = _arranged_for_all(program, spec, config, machine, sizes)
     titles: dict[int, str] = {}
     for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
         titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.title}"))

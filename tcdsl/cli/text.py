@@ -123,6 +123,12 @@ def _print_description(one: Mapping[str, Any]) -> None:
             click.echo(f"      {name} in {interval}{kind}")
         if "form" in s:
             click.echo(f"      {s['form']}")
+    if one.get("open"):
+        click.echo(f"  calls share an executable for any {', '.join(one['open'])}")
+    if one.get("is_rank_free"):
+        click.echo(
+            "  calls share an executable for any sizes and rank; the forms are those of emit"
+        )
     if "flops" in one:
         per_byte = one["flops"] / max(one["bytes"], 1)
         click.echo(f"  {one['flops']:,} flops, {one['bytes']:,} bytes, {per_byte:.1f} flops/byte")
@@ -131,7 +137,11 @@ def _print_description(one: Mapping[str, Any]) -> None:
 @main.command()
 @FILE
 @DEF
-@click.option("--sizes", help="Bake these sizes in; without, the kernel takes any.")
+@click.option(
+    "--sizes",
+    help="Bake these sizes in, as calls do: the number of images of a convolution stays open. "
+    "Without, the kernel takes any.",
+)
 @click.option("--target", help="cpu, cuda or cuda:sm_90; by default cpu, with --standalone cuda.")
 @click.option("--tuned", is_flag=True, help="Use the tuned config of these sizes, if there is one.")
 @click.option(
@@ -154,7 +164,10 @@ def emit(
     rank: int | None,
     given: tuple[str, ...],
 ) -> None:
-    """Print the C or CUDA text of a definition.
+    """Print the C or CUDA text of a definition: what calls run, says its first comment.
+
+    Calls of a pointwise definition on the CPU share texts of all ranks and sizes; this prints that
+    of its own rank.
 
     For `--target cuda` the architecture is that of the GPU at hand, or a usual one. No GPU is
     needed, nor for `--cubin`.

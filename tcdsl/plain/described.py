@@ -200,15 +200,16 @@ class Described(Launcher):
         tuned: bool = False,
         **generics: Any,
     ) -> str:
-        """Return the C or CUDA text of the kernel for operands in C order.
+        """Return the C or CUDA text that first calls with operands in C order run.
 
-        Untuned calls of a pointwise definition on the CPU go by texts that all its ranks share.
+        But untuned calls of a pointwise definition on the CPU go by texts that all its ranks share.
 
         Parameters
         ----------
         sizes : mapping of str to int, optional
-            Baked in; without them the text is the one that takes any size (for a GPU: any whose
-            addresses fit 32 bits).
+            Baked in, but for the number of images of an untuned convolution, which the text's
+            header has as `any`; without them the text is the one that takes any size (for a GPU:
+            any whose addresses fit 32 bits).
         target : "cpu", "cuda" or "cuda:sm_90", default "cpu"
             Without an architecture that of the GPU at hand, or a usual one.
         tuned : bool, default False
@@ -250,6 +251,8 @@ class Described(Launcher):
             model = check_sizes(variant.checked, sizes)
             spec = spec_for(variant, model)
         found = self.session.tuned(variant)(spec) if tuned else None
+        if found is None and sizes is not None:
+            return variant, *variant.choice_of_first(spec, model), model
         return variant, spec, found or variant.default_config(spec, model), model
 
 

@@ -50,8 +50,7 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
     if sizes is None:
         return result
     values = check_sizes(checked, sizes)
-    spec = spec_for(variant, values)
-    config = variant.default_config(spec, values)
+    spec, config = variant.choice_of_first(spec_for(variant, values), values)
     forms = compiler.describe(variant.program, spec, config, variant.machine, values)
     for statement, (_, form) in zip(result["statements"], forms, strict=True):
         statement["form"] = form
@@ -60,6 +59,8 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
     ):
         tensor["extents"] = [s.evaluate(values) for s in t.shape]
     result["config"] = dict(config.items)
+    result["open"] = list(spec.open)
+    result["is_rank_free"] = variant.signature.pointwise is not None and not variant.is_for_gpu
     result["flops"] = flops_of(variant.program, values)
     result["bytes"] = bytes_of(variant.program, values)
     return result

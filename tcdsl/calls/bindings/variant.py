@@ -246,14 +246,26 @@ class Variant(Binding):
             other = self._index.choice(exact, sizes)
             if other is not None and self._made.found(exact, other, sizes) is not None:
                 return None
+        config = self._open_choice(spec, sizes)
+        if self._index is not None and config is not None:
+            self._index.keep_choice(spec, sizes, config)
+        return config
+
+    def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
         from tcdsl.codegen.choose import compiler  # on use
 
         assert isinstance(self.machine, Machine)
         with stack_for(self.name):
-            config = compiler.open_choice(self.program, spec, self.machine, sizes)
-        if self._index is not None and config is not None:
-            self._index.keep_choice(spec, sizes, config)
-        return config
+            return compiler.open_choice(self.program, spec, self.machine, sizes)
+
+    def choice_of_first(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
+        """Return what untuned first calls of these sizes compile, to be shown: no record is asked.
+
+        But for pointwise definitions, whose calls are `rank_free`'s.
+        """
+        left_open = self._left_open(exact)
+        config = self._open_choice(left_open, sizes) if left_open.open else None
+        return (exact, self.default_config(exact, sizes)) if config is None else (left_open, config)
 
     def _follow(self) -> None:
         """Have the executable for all sizes built aside, where the first ones had their own.

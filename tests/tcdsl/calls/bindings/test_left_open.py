@@ -11,7 +11,9 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings import aside, variant
 from tcdsl.calls.bindings.signature import outermost
+from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.choose import compiler
+from tcdsl.tools.describe import describe
 from tests.codegen.compiled import noted
 
 pytestmark = pytest.mark.cc
@@ -114,3 +116,17 @@ def test_the_way_back_serves_any_number_of_images(compiled: list[str]) -> None:
 )
 def test_sizes_that_strides_do_not_hang_on(text: str, found: tuple[str, ...]) -> None:
     assert outermost(tc.define(text).variant().signature) == found
+
+
+def test_what_is_shown_of_sizes_is_what_their_call_runs(compiled: list[str]) -> None:
+    conv = tc.define(CONV, tune="off")
+    sizes = {"N": 4, "C": 3, "H": 5, "W": 5, "F": 16}
+    ones(conv, 4)
+    bound = conv.variant()
+    (run,) = bound.executables
+    assert bound.choice_of_first(spec_for(bound, sizes), sizes) == (run.spec, run.config)
+    assert conv.text(sizes) == bound.text(run.spec, run.config, sizes)
+    assert "N=any" in conv.text(sizes)
+    shown = describe(bound, sizes)
+    assert (shown["open"], shown["is_rank_free"]) == (["N"], False)
+    assert shown["config"] == dict(run.config.items)
