@@ -112,16 +112,13 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
     if not listed or not input.ndim:
         return input.clone()  # type: ignore[no-any-return]
     for d in listed:
-        input = _along("flip", input.ndim, d)(input)
+        input = _flipping(input.ndim, d)(input)
     return input
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _along(name: str, rank: int, dim: int) -> Op:
-    """Return the op of a definition along one dimension."""
-    if not rank:
-        raise IndexError(f"{name}(): a tensor of rank 0 has no dimension to turn")
-    return op_of_text(over(ops.text(name), rank, (dim_of(dim, rank),)))
+def _flipping(rank: int, dim: int) -> Op:
+    return op_of_text(over(ops.text("flip"), rank, (dim,)))
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
@@ -141,9 +138,21 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 def _rolled(input: Tensor, shift: int, dim: int) -> Tensor:
-    op = _along("roll", input.ndim, dim)
-    made: Tensor = op(input, shift % max(input.shape[dim], 1))
+    made: Tensor = _rolling(input.ndim, dim)(input, shift % max(input.shape[dim], 1))
     return made
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _rolling(rank: int, dim: int) -> Op:
+    """Return the op that moves elements along a dimension; its gradient moves them back."""
+    if not rank:
+        raise IndexError("roll(): a tensor of rank 0 has no dimension to turn")
+
+    def back(needs: int, d_out: Tensor, shift: int) -> Any:
+        return _rolled(d_out, -int(shift), dim), None
+
+    text = over(ops.text("roll"), rank, (dim_of(dim, rank),))
+    return op_of_text(text, vjp=back, saves=("shift",))
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor
+import numpy as np
+
+from tcdsl.core import Op, Tensor, from_numpy
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
@@ -132,7 +135,52 @@ def _resized(input: Tensor, dim: int, o: int, scale: float, mode: str, align: bo
 @lru_cache(maxsize=1024)
 def _resizing(name: str, rank: int, dim: int, o: int) -> Op:
     """Return the op that brings one dimension to a size."""
-    return op_of_text(over(ops.text(name), rank, (dim,))).with_generics(O=o)
+    text = over(ops.text(name), rank, (dim,))
+    if name == "resize_nearest":
+        return op_of_text(text).with_generics(O=o)
+
+    def back(needs: int, d_out: Tensor, input: Tensor, scale: float, shift: float) -> Any:
+        n = input.shape[dim]
+        first, most = _windows(n, o, float(scale), float(shift))
+        return (
+            _spreading(rank, dim, n, most)(d_out, moved(first, d_out._device), scale, shift),
+            None,
+            None,
+        )
+
+    made = op_of_text(text, vjp=back, saves=("like:input", "scale", "shift"))
+    return made.with_generics(O=o)
+
+
+@lru_cache(maxsize=1024)
+def _spreading(rank: int, dim: int, n: int, most: int) -> Op:
+    """Return the op that gives elements what the places around them have, which is linear."""
+
+    def back(needs: int, d: Tensor, d_out: Tensor, scale: float, shift: float) -> Any:
+        o = d_out.shape[dim]
+        return _resizing("resize_linear", rank, dim, o)(d, scale, shift), None, None, None
+
+    text = over(ops.text("spread_linear"), rank, (dim,))
+    made = op_of_text(text, vjp=back, saves=("like:d_out", "scale", "shift"))
+    return made.with_generics(J=most)
+
+
+@lru_cache(maxsize=1024)
+def _windows(n: int, o: int, scale: float, shift: float) -> tuple[Tensor, int]:
+    """Return the first place that may read each element, and the most places that read one.
+
+    Place i, scale * i + shift, reads the elements around it. What is left of the first or right of
+    the last reads that one.
+    """
+    k = np.arange(n)
+    if scale == 0:
+        first, end = np.zeros(n, np.int64), np.full(n, o)
+    else:
+        near = 1e-6  # more than what is lost in computing either side
+        first = np.ceil((k - 1 - shift) / scale - near).clip(0, o - 1).astype(np.int64)
+        end = np.ceil((k + 1 - shift) / scale + near).clip(0, o).astype(np.int64)
+    first[0], end[-1] = 0, o
+    return from_numpy(first), int((end - first).max())
 
 
 def upsample(

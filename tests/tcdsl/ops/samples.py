@@ -458,6 +458,11 @@ def resampling() -> Iterator[Sample]:
             yield Sample("grid_sample", (x, grid, "nearest", edge, align), order=1)
         yield Sample("affine_grid", (_normal(2, 2, 3), (2, 3, 4, 5), align))
     yield Sample("interpolate", (x, (3, 2)), {"mode": "area"})
+    # Places that read one element at most, that hit elements, and one that all are.
+    for size in ((12, 1), (2, 9), (4, 13)):
+        corners = size == (4, 13)
+        linear = {"mode": "bilinear", "align_corners": corners}
+        yield Sample("interpolate", (_normal(1, 2, 4, 5), size), linear)
 
 
 def bits() -> Iterator[Sample]:
