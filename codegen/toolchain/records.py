@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -104,11 +104,35 @@ def digest_of_sources(folders: Sequence[Path], before_ns: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Sources as they lay in folders. stats: a hash of their names, sizes and times."""
+    """Sources as they lay in folders. stats: a hash of their names, sizes and times.
+
+    times: of each file its size and times. folders: when names in each were changed last, None
+    where that was so lately that one more may have the same time.
+    """
 
     files: tuple[str, ...]
     stats: str
     changed_ns: int
+    times: tuple[_Times, ...]
+    folders: Mapping[str, int | None]
+
+    def is_there(self) -> bool:
+        """Whether files and folders are untouched; this asks half of what to go through them does.
+
+        False does not say that they are not: what is no source may have come to a folder.
+        """
+        try:
+            names = all(os.stat(f).st_mtime_ns == at for f, at in self.folders.items())
+            return names and tuple(map(_times, map(os.stat, self.files))) == self.times
+        except OSError:
+            return False
+
+
+_Times = tuple[int, int, int]
+
+
+def _times(stat: os.stat_result) -> _Times:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def _digest(found: _Found | None, before_ns: int) -> str | None:
@@ -135,14 +159,16 @@ def _folders() -> Sequence[Path]:
 
 
 def _found_in(folders: Sequence[Path]) -> _Found | None:
+    within: dict[str, int | None] = {}
     try:
-        files = sorted((p, s) for folder in folders for p, s in _sources(folder))
+        files = sorted((p, _times(s)) for f in folders for p, s in _sources(f, within))
     except OSError:  # they are not in folders
         return None
     if not any(path.endswith(".py") for path, _ in files):  # installed without what it was made of
         return None
-    stats = hash_of(f"{p} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for p, s in files)
-    return _Found(tuple(p for p, _ in files), stats, max(s.st_ctime_ns for _, s in files))
+    stats = hash_of(f"{path} {' '.join(map(str, times))}" for path, times in files)
+    paths, times = zip(*files, strict=True)
+    return _Found(paths, stats, max(changed_ns for _, _, changed_ns in times), times, within)
 
 
 class _Watch:
@@ -161,10 +187,15 @@ class _Watch:
         modules, now = len(sys.modules), time.monotonic()
         asked = self._asked
         if self._is_same and (asked is None or asked[0] != modules or now - asked[1] > _MOMENT_S):
-            first, found = _found_first(), _found_in(_folders())
-            self._is_same = first is not None and found is not None and first.stats == found.stats
+            first = _found_first()
+            self._is_same = first is not None and (first.is_there() or _are_again(first))
             self._asked = modules, now
         return self._is_same
+
+
+def _are_again(first: _Found) -> bool:
+    found = _found_in(_folders())
+    return found is not None and found.stats == first.stats
 
 
 _watch = _Watch()
@@ -178,10 +209,16 @@ def _content(files: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _sources(folder: Path | str) -> Iterator[tuple[str, os.stat_result]]:
+def _sources(
+    folder: Path | str, within: dict[str, int | None]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the sources in a folder; within: gets when names in each folder were changed last."""
+    changed_ns = os.stat(folder).st_mtime_ns
+    is_settled = changed_ns < time.time_ns() - _SETTLED_NS
+    within[str(folder)] = changed_ns if is_settled else None
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(_SOURCES):
                 yield entry.path, entry.stat()
             elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _sources(entry.path)
+                yield from _sources(entry.path, within)

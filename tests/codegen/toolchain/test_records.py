@@ -253,3 +253,47 @@ def test_nothing_is_kept_once_a_source_has_changed(
     records.write("answer", ("later",), 43, "f")
     assert found() == 42
     assert found("later") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "times", "is_same"),
+    [
+        ("", 0, True),
+        ("README.md", 0, True),
+        ("room/notes.md", 1, True),  # a name more, of no source
+        ("prelude.h", 1, False),
+        ("room/a.py", 1, False),
+        ("room/new.py", 1, False),
+    ],
+)
+def test_folders_that_are_untouched_are_not_gone_through_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, times: int, is_same: bool
+) -> None:
+    folder = sources(tmp_path)
+    for path in (folder, folder / "room"):
+        os.utime(path, ns=(10**18, 10**18))  # long before this process
+    first = records._found_in([folder])
+    gone_through: list[Path] = []
+
+    def folders() -> list[Path]:
+        gone_through.append(folder)
+        return [folder]
+
+    monkeypatch.setattr(records, "_folders", folders)
+    monkeypatch.setattr(records, "_found_first", lambda: first)
+    monkeypatch.setattr(records, "_MOMENT_S", 0)
+    watch = records._Watch()
+    assert watch.is_same()
+    assert not gone_through
+    if change:
+        text = (folder / change).read_text() if (folder / change).exists() else ""
+        (folder / change).write_text(f"{text}int b;\n")
+    assert watch.is_same() == is_same
+    assert len(gone_through) == times
+
+
+def test_a_folder_that_has_just_changed_is_gone_through(tmp_path: Path) -> None:
+    folder = sources(tmp_path)
+    first = records._found_in([folder])
+    assert first is not None
+    assert not first.is_there(), "another name may have come in the same moment"
