@@ -20,7 +20,6 @@ from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
 _scatter_to = ops.op("scatter_to")
-_gather_from = ops.op("gather_from")
 
 
 def put_back(needs: int, d_out: Tensor, d_indices: Any, input: Tensor, indices: Tensor) -> Any:
