@@ -9,6 +9,7 @@ import numpy as np
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops.indexing import index_add, index_copy, index_select, integers, number_for
 from tcdsl.ops.on_device import moved
+from tcdsl.ops.pointwise import chosen
 from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape, promote
 from tcdsl.ops.table import Family, in_place, publish
 
@@ -19,7 +20,6 @@ _masked_fill = ops.op("masked_fill", types=lambda operands: operands[0].dtype, s
 _masked_fill_into = ops.op(
     "masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast, writes=True
 )
-_where = ops.op("chosen", types=lambda operands: promote(operands), shape=broadcast)
 
 
 def _mask(mask: Tensor, name: str) -> Tensor:
@@ -85,7 +85,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return a copy with elements written as if it had one dimension."""
     places = integers(index, "put_").reshape(-1)
-    places = _where(places < 0, places + input.numel(), places)
+    places = chosen(places < 0, places + input.numel(), places)
     write = index_add if accumulate else index_copy
     return write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
 
@@ -114,7 +114,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         input, other = (
             v if isinstance(v, Tensor) else _full(tensors[0], v, kind) for v in (input, other)
         )
-    made: Tensor = _where(condition.to(dtypes.bool_), input, other)
+    made: Tensor = chosen(condition.to(dtypes.bool_), input, other)
     return made
 
 

@@ -309,7 +309,7 @@ publish(clamp_, ("clamp_", "clip_"))
 
 # ---- of three
 
-_where = ops.op("each_where", types=promote, shape=broadcast)
+chosen = ops.op("chosen", types=promote, shape=broadcast)
 lerp = ops.row("lerp", shape=broadcast, inplace=True)
 _addcmul = ops.op("addcmul", types=promote, shape=broadcast)
 _addcdiv = ops.op("addcdiv", types=floating, shape=broadcast)
@@ -329,7 +329,7 @@ def where(condition: Tensor, input: Any, other: Any) -> Any:
         condition = condition != 0
     if not (isinstance(input, Tensor) or isinstance(other, Tensor)):
         input = filled(empty((), promote((input, other))), input)
-    return _where(condition, input, other)
+    return chosen(condition, input, other)
 
 
 def _multiplied(op: Op, args: tuple[Any, ...], value: Any, given: dict[str, Any]) -> Any:
