@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import isgeneratorfunction
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from tcdsl import core
 from tcdsl.core import is_grad_enabled
@@ -71,7 +71,24 @@ class _Mode:
         return wrapped
 
 
-class no_grad(_Mode):  # noqa: N801 - PyTorch's name
+class _Named(_Mode):
+    """A mode with a name of its own, which may stand before a function without brackets."""
+
+    _records: ClassVar[bool]
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """Return the mode, or the function that it stands before."""
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
+    def __init__(self, function: None = None) -> None:
+        super().__init__(on=self._records)
+
+
+class no_grad(_Named):  # noqa: N801 - PyTorch's name
     """Record nothing: in a ``with`` block, or in calls of a function that it decorates.
 
     Examples
@@ -81,31 +98,13 @@ class no_grad(_Mode):  # noqa: N801 - PyTorch's name
     False
     """
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        """Return the mode, or the function that `@no_grad` stands before."""
-        made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
-
-    def __init__(self, function: None = None) -> None:
-        super().__init__(on=False)
+    _records = False
 
 
-class enable_grad(_Mode):  # noqa: N801 - PyTorch's name
+class enable_grad(_Named):  # noqa: N801 - PyTorch's name
     """Record calls, also within `no_grad`: in a block, or in calls of a function."""
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        """Return the mode, or the function that `@enable_grad` stands before."""
-        made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
-
-    def __init__(self, function: None = None) -> None:
-        super().__init__(on=True)
+    _records = True
 
 
 class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
