@@ -50,23 +50,31 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``, each with `non_blocking`
     and `copy`.
     """
-    dtype = kwargs.pop("dtype", None)
-    place = kwargs.pop("device", None)
-    kwargs.pop("non_blocking", None)
     is_copy = kwargs.pop("copy", False)
-    if kwargs:
-        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    for value in args:
-        if isinstance(value, Tensor):
-            dtype, place = value.dtype, value.device
-        elif isinstance(value, DType | type):
-            dtype = value
-        elif value is not None and not isinstance(value, bool):
-            place = value
+    place, dtype = destination(args, kwargs)
     made = self if dtype is None else internal.to(self, dtype)
     if place is not None:
         made = on_device.moved(made, place_of(place))
     return made.clone() if is_copy and made is self else made
+
+
+def destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return device and type that the arguments of a `to` say, None for what they do not say.
+
+    Nothing is moved while a program goes on: `non_blocking` says nothing.
+    """
+    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+    kwargs.pop("non_blocking", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, DType | type):
+            dtype = value
+        elif value is not None and not isinstance(value, bool):
+            device = value
+    return device, dtype
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -84,9 +92,7 @@ def type_named(wanted: Any) -> DType:
     ValueError
         If there is none.
     """
-    if isinstance(wanted, DType):
-        return wanted
-    if wanted in (float, int, bool):
+    if isinstance(wanted, DType) or wanted in (float, int, bool):
         return dtypes.dtype_meant(wanted)
     name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", str(wanted))
     found = TYPE_NAMES.get(name.rpartition(".")[2])

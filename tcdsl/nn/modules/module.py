@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, Self
 
 from tcdsl.autograd.hooks import RemovableHandle
 from tcdsl.core import Size, Tensor, is_grad_enabled
+from tcdsl.core.dtypes import dtype_meant
 from tcdsl.nn.modules.backward_hooks import BackwardHooks
 from tcdsl.nn.parameter import Buffer, Parameter
+from tcdsl.tensors.types import destination
 
 __all__ = ["IncompatibleKeys", "Module"]
 
@@ -308,13 +310,14 @@ class Module:
 
         `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers keep their type.
         """
-        device, dtype, non_blocking = _destination(args, kwargs)
+        device, dtype = destination(args, kwargs)
+        dtype = None if dtype is None else dtype_meant(dtype)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got {dtype}")
 
         def move(t: Tensor) -> Tensor:
             kind = dtype if dtype is not None and t.is_floating_point() else None
-            moved: Tensor = t.to(device or t.device, kind or t.dtype, non_blocking=non_blocking)
+            moved: Tensor = t.to(device or t.device, kind or t.dtype)
             return moved
 
         return self._apply(move)
@@ -573,24 +576,3 @@ def as_tensor(value: Any) -> Tensor:
         library.from_dlpack(value) if hasattr(value, "__dlpack__") else library.tensor(value)
     )
     return made
-
-
-def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
-    """Tell device, dtype and non_blocking of `to` apart, whatever way they are given."""
-    from tcdsl import library  # late: the names of types stand on the tensor's
-
-    device = kwargs.pop("device", None)
-    dtype = kwargs.pop("dtype", None)
-    non_blocking = kwargs.pop("non_blocking", False)
-    for value in args:
-        if isinstance(value, Tensor):
-            device, dtype = value.device, value.dtype
-        elif isinstance(value, library.dtype):
-            dtype = value
-        elif isinstance(value, bool):
-            non_blocking = value
-        elif value is not None:
-            device = value
-    if kwargs:
-        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    return device, dtype, non_blocking
