@@ -71,7 +71,9 @@ class Progress:
     stage: str = ""
 
     def add(self, trial: Trial) -> bool:
-        """Count a trial; return whether it is the fastest so far."""
+        """Count a trial; return whether it is the fastest so far. A twin is no trial of its own."""
+        if trial.is_twin:
+            return False
         if not trial.is_timed:
             self.failures[trial.reason] += 1
             return False
@@ -144,7 +146,7 @@ class Lines(Reporter):
         """Write a new best, and every failure that no plan foresaw."""
         assert self._progress is not None
         if self._progress.add(trial):
-            self._write(f"  best {self._progress.best()}: {trial.config}")
+            self._write(f"  best so far {self._progress.best()}: {trial.config}")
         elif trial.reason in ("crash", "wrong"):
             first = trial.detail.splitlines()[0] if trial.detail else ""
             self._write(f"  {trial.reason}: {first} ({trial.config})")

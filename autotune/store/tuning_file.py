@@ -164,8 +164,12 @@ def explained(path: Path, error: sqlite3.Error) -> StoreError:
         return not_ours(path, "it is no SQLite database")
     if code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return DamagedError(f"{path} is damaged: {text}")
-    kept = "; what was found before is kept" if code == sqlite3.SQLITE_FULL else ""
-    return StoreError(f"{path} cannot be used: {text}{kept}")
+    if code == sqlite3.SQLITE_FULL:
+        text += (
+            "; what was found before is kept\n"
+            "  note: free some space there, or keep tuned configs elsewhere: --cache FILE, cache="
+        )
+    return StoreError(f"{path} cannot be used: {text}")
 
 
 def not_ours(path: Path, why: str) -> ForeignError:

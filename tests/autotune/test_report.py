@@ -45,9 +45,9 @@ def test_lines_show_each_best_each_crash_and_the_verdict() -> None:
     tell(Lines(stream))
     assert stream.getvalue().splitlines() == [
         "toy: 12 configs",
-        "  best 4.0 GB/s (20% of memory peak), 2 us: kind=right turns=3000",
+        "  best so far 4.0 GB/s (20% of memory peak), 2 us: kind=right turns=3000",
         "  crash: SIGSEGV (kind=crash turns=0)",
-        "  best 8.0 GB/s (40% of memory peak), 1 us: kind=right turns=0",
+        "  best so far 8.0 GB/s (40% of memory peak), 1 us: kind=right turns=0",
         "  8.0 GB/s (40% of memory peak), 1 us, 2.00x the default: kind=right turns=0",
     ]
 
@@ -81,6 +81,8 @@ def test_progress_counts_trials_failures_and_what_is_left() -> None:
     budget = Budget(seconds=90, trials=10, clock=lambda: now[0])
     progress = Progress("toy", Toy.roofline, budget)
     assert progress.best() == "no result yet"
+    progress.add(Trial(Toy().default, 5.0, is_twin=True))  # its end is the first one's
+    assert progress.times_ns == []
     for trial in (Trial(config("right", 1), 1000.0), Trial(config("x", 1), math.inf, "wrong")):
         progress.add(trial)
     budget.used = 2
