@@ -48,9 +48,7 @@ def test_the_key_of_an_object_knows_language_and_libraries() -> None:
     assert len(made) == 4
 
 
-def test_what_is_wrong_arrives_whatever_encoding_is_set(
-    monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> None:
+def test_what_is_wrong_arrives_whatever_encoding_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
     assert '"größe"' in compile_aside(Source("broken", 'int f(void) { return "größe" }'))
 
