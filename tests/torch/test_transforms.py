@@ -135,8 +135,7 @@ def test_mixed_derivatives_where_each_transform_asks_for_another_argument(case: 
         agree(case, lambda f: jacrev(jacrev(total(f), j), i)(*values))  # noqa: B023
 
 
-@pytest.mark.wide
-@cases
+@long_cases
 def test_derivatives_of_per_sample_gradients(case: Case) -> None:
     one, four = case.values(), case.values(3, seed=2)
     values = [four[0], *one[1:]]
@@ -172,6 +171,7 @@ def test_the_route_of_transforms_is_taken_only_inside_of_them(
     assert taken == ["transforms", "transforms", "native"]
 
 
+@pytest.mark.wide
 def test_vmap_takes_dims_and_chunks() -> None:
     case = CASES[0]
     _, w, b = case.values()

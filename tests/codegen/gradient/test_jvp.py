@@ -252,7 +252,7 @@ def test_what_a_statement_overwrites(body: str, rng: np.random.Generator) -> Non
         "y(m) = w(m) for s in 0:2 { y(s) max= y(s + 1 + n) * x(n) where n in 0:2 }",
         "y(m) = w(m) for s in 0:2 { y(s) min= y(s + 1 + n) * x(n) where n in 0:2 }",
     ],
-    keep=2,
+    keep=1,
 )
 def test_scatters_of_halves_and_extremes_of_later_elements(
     body: str, dtype: str, rng: np.random.Generator

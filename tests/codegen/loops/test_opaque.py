@@ -39,6 +39,7 @@ from tests.codegen.harness import Problem, assert_same, call, problem, spec_of
 from tests.codegen.native import BUILDS, C_OF, compiler_of, library
 from tests.codegen.pages import between_pages
 from tests.codegen.under_configs import narrower
+from tests.tiers import sampled
 
 BODIES = {
     "ahead": "O(i) = i + 2 < N ? A(i + 2) : 1 where i in 0:N",
@@ -95,9 +96,8 @@ def test_a_guarded_read_never_leaves_its_array() -> None:
     hold(few, "cc")
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("build", [p for p in BUILDS if p.values != ("cc x86-64",)])
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@sampled("body", BODIES.values(), ids=[*BODIES], keep=0, wide=6)
 def test_guarded_reads_of_many_sizes_never_leave_their_array(body: str, build: str) -> None:
     sizes = SIZES + MORE_SIZES[::3] if build == "cc" else SIZES
     hold([guarded(body, "float", n) for n in sizes], build)

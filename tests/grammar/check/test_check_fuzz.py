@@ -21,7 +21,7 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.typed import CheckedDef
-from tests.tiers import sampled
+from tests.tiers import drawn, sampled
 
 DATA = Path(__file__).parents[2] / "data"
 TEXTS = [
@@ -65,8 +65,7 @@ def mutated(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@settings(max_examples=300)
-@given(mutated())
+@drawn(100, 300, mutated())
 def test_mutated_programs_check_or_raise_a_tcerror(text: str) -> None:
     survives(text)
 

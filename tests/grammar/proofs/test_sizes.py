@@ -9,7 +9,6 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.grammar.proofs import signs
@@ -62,15 +61,13 @@ sizes = st.recursive(_leaf(), _grow, max_leaves=7)
 values = st.fixed_dictionaries({n: st.integers(0, 7) for n in NAMES})
 
 
-@settings(max_examples=400)
-@given(sizes, values)
+@drawn(100, 400, sizes, values)
 def test_arithmetic_agrees_with_integers(pair: Pair, env: dict[str, int]) -> None:
     size, truth = pair
     assert size.evaluate(env) == truth(env)
 
 
-@settings(max_examples=300)
-@given(sizes, sizes, values)
+@drawn(100, 300, sizes, sizes, values)
 def test_substitution_agrees_with_evaluation(a: Pair, b: Pair, env: dict[str, int]) -> None:
     inner = maximum(b[0], C(0))  # a symbol stands for something that is not negative
     assert substitute_symbols(a[0], {"N": inner}).evaluate(env) == a[0].evaluate(
@@ -85,8 +82,7 @@ def test_what_is_proved_is_true(pair: Pair, facts: list[Pair], env: dict[str, in
         assert pair[0].evaluate(env) >= 0
 
 
-@settings(max_examples=200)
-@given(sizes, sizes)
+@drawn(80, 200, sizes, sizes)
 def test_equal_sums_are_equal_objects(a: Pair, b: Pair) -> None:
     assert a[0] + b[0] == b[0] + a[0]
     assert hash(a[0] + b[0]) == hash(b[0] + a[0])
@@ -94,8 +90,7 @@ def test_equal_sums_are_equal_objects(a: Pair, b: Pair) -> None:
     assert (a[0] + b[0]) * 2 == a[0] * 2 + b[0] * 2
 
 
-@settings(max_examples=200)
-@given(sizes, st.integers(-3, 3))
+@drawn(80, 200, sizes, st.integers(-3, 3))
 def test_a_constant_moves_and_scales_to_the_one_form(pair: Pair, c: int) -> None:
     a = pair[0]
     for found, terms in (
@@ -109,8 +104,7 @@ def test_a_constant_moves_and_scales_to_the_one_form(pair: Pair, c: int) -> None
         assert found.offset == dict(found.terms).get((), 0)
 
 
-@settings(max_examples=200)
-@given(sizes, values)
+@drawn(80, 200, sizes, values)
 def test_the_text_of_a_size_means_the_size(pair: Pair, env: dict[str, int]) -> None:
     text = str(pair[0]).replace("/", "//")
     try:

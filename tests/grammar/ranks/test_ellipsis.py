@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.grammar.check.definition import check
@@ -20,6 +19,7 @@ from tcdsl.grammar.text.heads import shapes_of_rank
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.grammar.types.typed import CheckedDef
+from tests.tiers import drawn
 
 Shapes = Sequence[tuple[int, ...]]
 ADD = "def add(float(...) A, float(...) B) -> (C) { C(...) = A(...) + B(...) }"
@@ -342,8 +342,9 @@ def test_the_words_of_the_faults(golden: Callable[[str, str], None]) -> None:
 # ---- whatever the shapes
 
 
-@settings(max_examples=200)
-@given(
+@drawn(
+    60,
+    200,
     st.lists(st.integers(0, 3), max_size=4).map(tuple),
     st.lists(st.integers(0, 3), max_size=4).map(tuple),
 )
@@ -390,9 +391,11 @@ def mutated(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@settings(max_examples=200)
-@given(
-    mutated(), st.lists(st.lists(st.integers(1, 2), max_size=3).map(tuple), min_size=4, max_size=4)
+@drawn(
+    60,
+    200,
+    mutated(),
+    st.lists(st.lists(st.integers(1, 2), max_size=3).map(tuple), min_size=4, max_size=4),
 )
 def test_mutated_definitions_are_bound_or_refused_in_words(text: str, shapes: Shapes) -> None:
     try:

@@ -97,20 +97,19 @@ def test_any_text(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=250)
-@given(st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["", " "]))
+@drawn(80, 250, st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["", " "]))
 def test_any_row_of_words_and_signs(pieces: list[str], between: str) -> None:
     check(between.join(pieces))
 
 
-@settings(max_examples=250)
-@given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", " "]))
+@drawn(80, 250, st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", " "]))
 def test_any_row_of_words_and_signs_in_a_body(pieces: list[str], between: str) -> None:
     check(f"def f(float(N) A) -> (B) {{ B(i) {between.join(pieces)} }}")
 
 
-@settings(max_examples=300)
-@given(
+@drawn(
+    100,
+    300,
     st.sampled_from(CATALOG),
     st.lists(
         st.tuples(st.integers(0, 4000), st.integers(0, 6), st.sampled_from(PIECES)),

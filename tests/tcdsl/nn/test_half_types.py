@@ -10,6 +10,7 @@ import pytest
 
 from tcdsl import library as tc
 from tcdsl import nn, optim
+from tests.tiers import sampled
 
 pytestmark = [pytest.mark.cc, pytest.mark.wide]
 
@@ -28,6 +29,8 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
 }
 
+TYPES = (tc.float16, tc.bfloat16)
+
 
 class Flat(nn.Module):
     """All but the first dimension as one."""
@@ -45,8 +48,13 @@ def step(model: Any, optimizer: Any, x: Any, labels: Any) -> Any:
     return loss.detach()
 
 
-@pytest.mark.parametrize("dtype", [tc.float16, tc.bfloat16], ids=str)
-@pytest.mark.parametrize("name", MODELS)
+@sampled(
+    "name, dtype",
+    [*zip(MODELS, TYPES, strict=True), *zip(MODELS, reversed(TYPES), strict=True)],
+    ids=str,
+    keep=0,
+    wide=2,
+)
 def test_a_step_in_a_half_type_is_that_of_float32_rounded(name: str, dtype: Any) -> None:
     tc.manual_seed(0)
     make, shape = MODELS[name]

@@ -13,6 +13,7 @@ from tcdsl.ops import factors, linalg, norms, sampling, systems, windows  # noqa
 from tcdsl.ops.table import PUBLIC
 from tests.tcdsl.ops.calls import leaves, tensor
 from tests.tcdsl.ops.test_samples import compare, gradients
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.filterwarnings("ignore")]
@@ -189,8 +190,7 @@ def agree(calls: tuple[Call, Call], arrays: tuple[Array, ...]) -> None:
         compare("second gradient", a, b, like, 1e-7)
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("name", CASES)
+@sampled("name", CASES, keep=0, wide=15)
 def test_it_agrees_with_torch(name: str) -> None:
     agree(*CASES[name])
 

@@ -32,7 +32,7 @@ def on(device: SimDevice, arrays: list[Array]) -> list[Any]:
     "example",
     [pytest.param(e, marks=() if e.name in OFTEN else pytest.mark.deep) for e in FLOATS],
     ids=lambda e: e.name,
-    keep=2,
+    keep=1,
 )
 def test_vjp_of_a_text(device: SimDevice, example: Example, rng: np.random.Generator) -> None:
     kernel = example.kernel()
