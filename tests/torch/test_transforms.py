@@ -38,8 +38,14 @@ def dropout(float(N) x, uint64 seed) -> (y) { y(i) = rand(seed, i) < 0.5 ? 2 * x
 forward_ad: Any = torch.autograd.forward_ad
 same = torch.testing.assert_close
 wide = pytest.mark.wide
+OFTEN = {"softmax", "bag", "recurrent"}
 cases = pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=() if c in SOME else wide) for c in CASES], ids=str
+    "case",
+    [
+        pytest.param(c, marks=() if c in SOME else wide if c.name in OFTEN else pytest.mark.deep)
+        for c in CASES
+    ],
+    ids=str,
 )
 long_cases = pytest.mark.parametrize(
     "case",

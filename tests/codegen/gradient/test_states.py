@@ -135,11 +135,7 @@ def test_a_state_that_is_overwritten_in_part(name: str, rng: np.random.Generator
     assert_gradient(d, _drawn(TEXTS[name], rng, SIZES), rng)
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize(
-    "name",
-    [n if n == "viterbi" else pytest.param(n, marks=pytest.mark.wide) for n in TEXTS],
-)
+@sampled("name", TEXTS, keep=0, wide=8)
 def test_its_second_derivative(name: str, rng: np.random.Generator) -> None:
     d = differentiated_def(check(parse(TEXTS[name])))
     args = _drawn(TEXTS[name], rng, SIZES)

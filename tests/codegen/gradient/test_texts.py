@@ -74,8 +74,7 @@ def test_gradient_reads_well(name: str, golden: Callable[[str, str], None]) -> N
     golden(f"{found.forward}\n{found.text}", f"grad/{name}.tc")
 
 
-@pytest.mark.wide
-@sampled("name", TEXTS, keep=5)
+@sampled("name", TEXTS, keep=0, wide=6)
 def test_bare_results_mean_the_same(name: str) -> None:
     found = gradient(TEXTS[name]())
     for text in (found.forward, found.text):

@@ -16,6 +16,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Array, Case, Problem, differential, problem, run_cases
 from tests.cusim.harness import differential as on_gpu
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(77)
 CHAIN = "def f(T(I,J) A, T(J,K) B, T(K,L) C) -> (O) { O(i, l) +=! A(i, j) * B(j, k) * C(k, l) }"
@@ -139,9 +140,8 @@ def test_a_chain_has_the_results_of_one_statement() -> None:
     differential([Case(p, exact) for exact in (True, False)], terms=4000)
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-@pytest.mark.parametrize("text", TEXTS)
+@sampled("text", TEXTS, keep=0, wide=3)
 def test_results_are_those_of_one_statement(text: str) -> None:
     cases = []
     for dtype in ("float", "int32"):

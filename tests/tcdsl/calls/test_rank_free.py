@@ -92,7 +92,7 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
 }
 
 
-@sampled("dtype", TYPES, keep=1)
+@sampled("dtype", TYPES, keep=1, wide=2)
 @sampled("name", PROGRAMS, keep=1)
 def test_operands_of_any_strides_give_what_dense_ones_give(dtype: Any, name: str) -> None:
     line, of = PROGRAMS[name]

@@ -39,7 +39,7 @@ def assert_near(
 
 
 @pytest.mark.cc
-@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=1)
+@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=1, wide=60)
 def test_programs_of_the_catalog(entry: dict[str, Any]) -> None:
     seed = zlib.crc32(entry["name"].encode())
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def test_programs_of_the_catalog(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.cc
-@sampled("example", texts.examples(), ids=lambda e: e.name, keep=1)
+@sampled("example", texts.examples(), ids=lambda e: e.name, keep=1, wide=18)
 def test_programs_of_the_examples(example: texts.Example) -> None:
     rng = np.random.default_rng(len(example.name))
     kernel = example.kernel()
@@ -74,7 +74,7 @@ def test_programs_of_the_examples(example: texts.Example) -> None:
 WITH_GRADIENT = [e for e in texts.examples() if e.name not in ("edit_distance", "brightest")]
 
 
-@sampled("example", WITH_GRADIENT, ids=lambda e: e.name, keep=1)
+@sampled("example", WITH_GRADIENT, ids=lambda e: e.name, keep=1, wide=18)
 def test_gradients_of_examples_over_a_batch(example: texts.Example) -> None:
     """The gradient of a batch, by the reference: stacked where a parameter has it, else summed."""
     rng = np.random.default_rng(len(example.name))

@@ -418,7 +418,7 @@ def finished(text: str, m: int, n: int, k: int) -> Problem:
     return Problem(checked, tuple(args))
 
 
-@sampled("text", FINISHED.values(), ids=list(FINISHED), keep=1)
+@sampled("text", FINISHED.values(), ids=list(FINISHED), keep=1, wide=4)
 def test_whoever_has_the_tiles_the_bits_are_the_same(text: str) -> None:
     """A pass over finished tiles computes what the epilogue in the tiles does."""
     sizes = [(1, 1, 1), (3, 17, 700), (37, 130, 40), (14, 33, 0), (0, 5, 9), (5, 0, 9)]

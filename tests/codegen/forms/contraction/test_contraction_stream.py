@@ -115,7 +115,7 @@ def test_what_lies_along_the_sum_is_no_stream() -> None:
         run_cases([Case(q, True, config)])
 
 
-@sampled("name", ROWS, keep=1)
+@sampled("name", ROWS, keep=1, wide=5)
 def test_sums_are_finished_in_the_workspace(name: str) -> None:
     small = [(1, 40, 9), (3, 130, 700), (14, 33, 40), (5, 64, 0), (9, 2, 70)]
     large = [(1, N, K), (19, N, K), (0, N, K), (5, 0, 9)]

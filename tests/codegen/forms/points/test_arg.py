@@ -144,7 +144,7 @@ def hard_rows(kind: str, width: int) -> np.ndarray:
     return x
 
 
-@sampled("kind", ["float", "int32", "double", "int64", "float16", "bfloat16"], keep=1)
+@sampled("kind", ["float", "int32", "double", "int64", "float16", "bfloat16"], keep=1, wide=3)
 @sampled("width", [16, 17, 33, 64, 67, 80, 130, 1000], keep=1)
 def test_rows_in_vectors_have_the_first_place(kind: str, width: int) -> None:
     if kind == "bfloat16":

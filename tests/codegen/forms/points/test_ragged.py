@@ -32,7 +32,7 @@ def test_the_reference_is_plain_loops(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1)
+@sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1, wide=11)
 def test_c_is_plain_loops(name: str, rng: np.random.Generator) -> None:
     case = CASES[name]
     every = arguments(name, rng)

@@ -16,6 +16,7 @@ from tcdsl import library as tc
 from tcdsl.calls.gpu import copies
 from tcdsl.codegen.device import devices
 from tests.tcdsl.calls.gpu.sim import SimDevice
+from tests.tiers import sampled
 
 pytestmark = [pytest.mark.cc, pytest.mark.cusim]
 
@@ -118,8 +119,7 @@ CASES: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("name", CASES)
+@sampled("name", CASES, keep=0, wide=6)
 def test_ops_and_gradients_are_those_of_the_host(name: str) -> None:
     tc.manual_seed(0)
     x, y = tc.randn(3, 5), tc.randn(3, 5)
