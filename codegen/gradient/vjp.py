@@ -24,9 +24,11 @@ from tcdsl.codegen.gradient.normalising import normalised
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.renaming import versions_of
+from tcdsl.codegen.gradient.results import without_copied
 from tcdsl.codegen.gradient.reuse import reused
 from tcdsl.codegen.gradient.searched import searched_forwards
 from tcdsl.codegen.gradient.shadows import without_shadows
+from tcdsl.codegen.gradient.signs import without_signs
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
@@ -136,6 +138,8 @@ def _gradient(
         needless = _read(lines) - _read(shorter)
         kept = tuple(n for n in kept if n not in needless)
         lines = shorter
+    lines = without_signs(lines, wanted | versions.in_place)
+    lines = without_copied(lines, values, wanted, versions.in_place)
     lines = rounded(lines, {}, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     sizes = _Sizes(f, back)

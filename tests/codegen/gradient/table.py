@@ -53,8 +53,6 @@ TABLE = {
         """def hand(float(N,M) Y, float(N,M) d_Y) -> (d_X) {
             a(n) +=! d_Y(n, m) * Y(n, m)  d_X(n, m) = (d_Y(n, m) - a(n)) * Y(n, m)
         }""",
-        more=Costs(work=256),
-        why="a sign within the sum",
     ),
     "logsumexp": Entry(
         """def f(float(N,M) X) -> (Y) {
@@ -302,8 +300,6 @@ TABLE = {
             d_K(b, t, e) +=! a_R(b, s, t) * Q(b, s, e)
             d_Q(b, s, e) +=! a_R(b, s, t) * K(b, t, e)
         }""",
-        more=Costs(work=1792),
-        why="a sign within the sum",
     ),
     "causal attention": Entry(
         """def f(float(B,S,E) Q, float(B,S,E) K, float(B,S,D) V) -> (O) {
@@ -419,8 +415,6 @@ TABLE = {
             d_A(n, d) +=! 2.0 * d_Y(n, m) * (A(n, d) - B(m, d))
             d_B(m, d) +=! -2.0 * d_Y(n, m) * (A(n, d) - B(m, d))
         }""",
-        more=Costs(work=4096),
-        why="a sign within the sum",
     ),
     "mean squared error": Entry(
         """def f(float(N,M) X, float(N,M) T) -> (L) {
@@ -440,8 +434,6 @@ TABLE = {
             d_X(n) = abs(D(n)) < 1.0 ? d_L * D(n) : d_L * sign(D(n))
             d_T(n) = -d_X(n)
         }""",
-        more=Costs(statements=1, reads=1, kept=64),
-        why="the adjoint of the difference is stored",
     ),
     "Kullback-Leibler": Entry(
         "def f(float(N,M) X, float(N,M) P) -> (L) { L +=! P(n, m) * (log(P(n, m)) - X(n, m)) }",
