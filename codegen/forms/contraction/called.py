@@ -241,7 +241,7 @@ def _joining(panel: Panel) -> Joining:
     return Joining(panel.vector, panel.stored(c), c.linear(panel.problem.n) is None)
 
 
-def strides_of(panel: Panel, g: Blocking) -> Strides:
+def strides_of(panel: Panel, g: Blocking, *, rows_ahead: bool = False) -> Strides:
     """Return the strides that a blocking makes constants, else None for a parameter.
 
     Packed operands have the rows or columns of the tile at hand as their stride. A direct b whose
@@ -264,4 +264,5 @@ def strides_of(panel: Panel, g: Blocking) -> Strides:
         b_k="table" if by_table else known(p.b, p.k) if direct_b else None,
         c_row=None if panel.has_stage else known(p.c, p.m),
         ahead=p.natural and direct_b,
+        rows_ahead=rows_ahead and direct_a and panel.words is None and known(p.a, p.k) == 1,
     )

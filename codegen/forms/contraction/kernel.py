@@ -65,6 +65,7 @@ from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 
 # Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened.
 FIRST, LAST, WIDENS = 1, 2, 4
+LINE = 64  # bytes
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level
 
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
@@ -112,7 +113,8 @@ class Strides:
 
     A k stride "table" is a parameter that points to the offset of every k, for operands in which
     the reduction indices do not fuse into one. ahead: b comes from afar, row by row: the lines
-    behind a tile's columns are fetched for the next panel.
+    behind a tile's columns are fetched for the next panel. rows_ahead: a comes from afar, its rows
+    run along k: the lines of the next tile's rows are fetched, of each step a few.
     """
 
     a_row: int | None = None
@@ -120,6 +122,7 @@ class Strides:
     b_k: int | str | None = None
     c_row: int | None = None
     ahead: bool = False
+    rows_ahead: bool = False
 
 
 class Epilogue(Protocol):
@@ -351,6 +354,14 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
     def fetch_next(v: Expr, _: bool) -> list[Stmt]:
         return [do("tc_prefetch", offset(b_now, add(b_at, tile.columns, mul(v, tile.lanes))))]
 
+    def fetch_rows() -> list[Stmt]:
+        """Return the prefetch of some rows' next line: of all of them before k is a line on."""
+        line = LINE // tile.factor.size_bytes
+        down, along = Bin("&", k, c64(line - 1), I64), Bin("&", k, c64(-line), I64)
+        firsts = range(tile.rows, 2 * tile.rows, line)
+        places = (add(mul(add(down, first), a_row), along) for first in firsts)
+        return [do("tc_prefetch", offset(a, place)) for place in places]
+
     def start(v: Expr, masked: bool) -> list[Stmt]:
         return [assign(accumulator(tile, r, v), fetched(v, masked))]
 
@@ -390,6 +401,7 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             Array("column", held, (tile.vectors,)),
             each_vector(tile, fetch),
             each_vector(tile, fetch_next) if strides.ahead else None,
+            fetch_rows() if strides.rows_ahead else None,
             [row(g, function) for g in range(len(rows))],
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,

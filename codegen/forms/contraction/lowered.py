@@ -16,7 +16,7 @@ from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows
-from tcdsl.codegen.forms.contraction.schedule import kernel_set
+from tcdsl.codegen.forms.contraction.schedule import comes_from_afar, kernel_set
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -41,7 +41,8 @@ from tcdsl.grammar.types.dtypes import FLOAT64, INT64
 def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     """Return the nest with all extents and choices as constants."""
     x = panel.extents()
-    g = blocking_of(numbers(ctx, panel), ctx.machine, choice)
+    sizes = numbers(ctx, panel)
+    g = blocking_of(sizes, ctx.machine, choice)
     # the dot method needs register tiles for its epilogue only, the stream method none
     needs = choice.method != STREAM and not (choice.method == DOT and panel.finish.is_plain)
     tiles = _remainders(x, choice) if needs else ()
@@ -50,7 +51,8 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     loop = loop_ahead(ctx, panel) if b.value_of(g.pack_b) == 1 else None
     if loop is not None:
         panel = replace(panel, kept=b.plan_param(ctx.param_base))
-    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
+    far = bool(b.value_of(comes_from_afar(sizes, ctx.machine)))
+    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, rows_ahead=far))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = turn_ns(ctx, panel, choice)
     lowered = _lowered(

@@ -39,6 +39,7 @@ MOVE = 16  # half cycles of a row of a panel on its way from where it lies
 APART = 4  # half cycles more of a step that reads its rows of a from a line of its own
 PASS = 512  # deepest pass: longer sums are cut into even ones
 ACROSS = 20  # half cycles of the sum across the lanes of a vector
+ON_THEIR_WAY = 12  # lines of memory, a row of a each: more at once wait for each other
 LATE = 32  # a whole task waited for costs its 32nd part, on average
 NEAR = 4  # second levels that a block of all matrices of a group may fill
 L2_WAYS = 16  # nearly everywhere
@@ -152,8 +153,15 @@ def tile_cost(
     lines = div(mul(x.m, x.k, add(whole_n, 1), 2), x.lanes)
     total = name("total", add(mul(steps, x.k), calls, moves, lines))
     # two lines are left for b and the output
-    crowded = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
+    alike = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
+    waits = all_of(_truth(x.a_k_unit), compare(">", mr, ON_THEIR_WAY), comes_from_afar(x, machine))
+    crowded = any_of(alike, waits)
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
+
+
+def comes_from_afar(x: Extents, machine: Machine) -> Expr:
+    """Return whether a fills more than the second level: its rows come from memory."""
+    return compare(">", mul(x.outer, x.m, x.k, x.bytes), machine.l2_bytes)
 
 
 def _way(machine: Machine) -> int:
