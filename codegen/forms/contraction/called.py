@@ -256,13 +256,15 @@ def strides_of(panel: Panel, g: Blocking, *, rows_ahead: bool = False) -> Stride
 
     direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
     by_table = panel.extents().keeps_b
+    asks = panel.shares and panel.words is None
     if not panel.fuses:
-        return Strides(b_k="table" if by_table else None)
+        return Strides(b_k="table" if by_table else None, asks=asks)
     return Strides(
         a_row=known(p.a, p.m) if direct_a else None,
         a_k=known(p.a, p.k) if direct_a else None,
         b_k="table" if by_table else known(p.b, p.k) if direct_b else None,
         c_row=None if panel.has_stage else known(p.c, p.m),
+        asks=asks,
         ahead=p.natural and direct_b,
         rows_ahead=rows_ahead and direct_a and panel.words is None and known(p.a, p.k) == 1,
     )

@@ -114,7 +114,8 @@ class Strides:
     A k stride "table" is a parameter that points to the offset of every k, for operands in which
     the reduction indices do not fuse into one. ahead: b comes from afar, row by row: the lines
     behind a tile's columns are fetched for the next panel. rows_ahead: a comes from afar, its rows
-    run along k: the lines of the next tile's rows are fetched, of each step a few.
+    run along k: the lines of the next tile's rows are fetched, of each step a few. asks: how far
+    ahead both are fetched are parameters, 0 for not at all.
     """
 
     a_row: int | None = None
@@ -123,6 +124,7 @@ class Strides:
     c_row: int | None = None
     ahead: bool = False
     rows_ahead: bool = False
+    asks: bool = False
 
 
 class Epilogue(Protocol):
@@ -251,6 +253,7 @@ def kernel_params(
         i64("depth"),
         i64("flags"),
         i64("columns"),
+        *((i64("a_ahead"), i64("a_ahead_row"), i64("b_ahead")) if strides.asks else ()),
         *epilogue.params,
     )
 
@@ -352,14 +355,16 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         return [assign(column(v), fetched(v, masked)), do("tc_pin", column(v))]
 
     def fetch_next(v: Expr, _: bool) -> list[Stmt]:
-        return [do("tc_prefetch", offset(b_now, add(b_at, tile.columns, mul(v, tile.lanes))))]
+        ahead = i64("b_ahead") if strides.asks else c64(tile.columns)
+        return [do("tc_prefetch", offset(b_now, add(b_at, ahead, mul(v, tile.lanes))))]
 
     def fetch_rows() -> list[Stmt]:
         """Return the prefetch of some rows' next line: of all of them before k is a line on."""
         line = LINE // tile.factor.size_bytes
         down, along = Bin("&", k, c64(line - 1), I64), Bin("&", k, c64(-line), I64)
-        firsts = range(tile.rows, 2 * tile.rows, line)
-        places = (add(mul(add(down, first), a_row), along) for first in firsts)
+        ahead = i64("a_ahead") if strides.asks else mul(tile.rows, a_row)
+        row = i64("a_ahead_row") if strides.asks else a_row
+        places = (add(ahead, mul(add(down, i), row), along) for i in range(0, tile.rows, line))
         return [do("tc_prefetch", offset(a, place)) for place in places]
 
     def start(v: Expr, masked: bool) -> list[Stmt]:
@@ -400,8 +405,8 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             i64("depth"),
             Array("column", held, (tile.vectors,)),
             each_vector(tile, fetch),
-            each_vector(tile, fetch_next) if strides.ahead else None,
-            fetch_rows() if strides.rows_ahead else None,
+            each_vector(tile, fetch_next) if strides.ahead or strides.asks else None,
+            fetch_rows() if strides.rows_ahead or strides.asks else None,
             [row(g, function) for g in range(len(rows))],
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,

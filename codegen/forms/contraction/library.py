@@ -79,8 +79,8 @@ class Tiles:
 
     @property
     def strides(self) -> Strides:
-        """All strides are parameters."""
-        return Strides(b_k="table" if self.by_table else None)
+        """All strides are parameters, and how far ahead is fetched; words are packed nearby."""
+        return Strides(b_k="table" if self.by_table else None, asks=self.words is None)
 
     @property
     def params(self) -> tuple[Var, ...]:
