@@ -19,6 +19,7 @@ from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops.build import (
     IntLike,
     add,
+    any_of,
     assign,
     block,
     c64,
@@ -63,8 +64,9 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 
-# Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened.
-FIRST, LAST, WIDENS = 1, 2, 4
+# Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened; the
+# output is far away, so that its lines are fetched however few steps they have.
+FIRST, LAST, WIDENS, FAR = 1, 2, 4, 8
 LINE = 64  # bytes
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level
 
@@ -313,6 +315,7 @@ def micro_kernel(
 
     is_later = compare("==", Bin("&", flags, c64(FIRST), I64), 0)
     is_last = compare("!=", Bin("&", flags, c64(LAST), I64), 0)
+    is_far = compare("!=", Bin("&", flags, c64(FAR), I64), 0)
     out: Stmt = rows(store)
     if not epilogue.is_plain and epilogue.is_vector:
         out = block(when(is_last, rows(finish)), out)
@@ -320,7 +323,7 @@ def micro_kernel(
         out = If(is_last, finish_elements(), out)
     body = block(
         tail_mask(tile, i64("columns")),
-        when(compare(">=", i64("depth"), DEEP), rows(fetch_ahead)),
+        when(any_of(is_far, compare(">=", i64("depth"), DEEP)), rows(fetch_ahead)),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
         _k_loop(tile, strides, term),
         when(is_later, rows(resume)),

@@ -16,7 +16,7 @@ from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows
-from tcdsl.codegen.forms.contraction.schedule import comes_from_afar, kernel_set
+from tcdsl.codegen.forms.contraction.schedule import is_far, kernel_set
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -51,7 +51,7 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     loop = loop_ahead(ctx, panel) if b.value_of(g.pack_b) == 1 else None
     if loop is not None:
         panel = replace(panel, kept=b.plan_param(ctx.param_base))
-    far = bool(b.value_of(comes_from_afar(sizes, ctx.machine)))
+    far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, rows_ahead=far))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = turn_ns(ctx, panel, choice)

@@ -154,14 +154,15 @@ def tile_cost(
     total = name("total", add(mul(steps, x.k), calls, moves, lines))
     # two lines are left for b and the output
     alike = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
-    waits = all_of(_truth(x.a_k_unit), compare(">", mr, ON_THEIR_WAY), comes_from_afar(x, machine))
+    many = compare(">", mr, ON_THEIR_WAY)
+    waits = all_of(_truth(x.a_k_unit), many, is_far(x, machine, x.m, x.k))
     crowded = any_of(alike, waits)
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
 
 
-def comes_from_afar(x: Extents, machine: Machine) -> Expr:
-    """Return whether a fills more than the second level: its rows come from memory."""
-    return compare(">", mul(x.outer, x.m, x.k, x.bytes), machine.l2_bytes)
+def is_far(x: Extents, machine: Machine, rows: Expr, columns: Expr) -> Expr:
+    """Return whether an operand fills more than the second level: it lies in memory."""
+    return compare(">", mul(x.outer, rows, columns, x.bytes), machine.l2_bytes)
 
 
 def _way(machine: Machine) -> int:

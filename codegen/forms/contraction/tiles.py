@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.scalars import narrow
+from tcdsl.codegen.forms.contraction.ahead import ahead, with_distance
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
@@ -12,7 +13,6 @@ from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
-from tcdsl.codegen.forms.contraction.schedule import comes_from_afar
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, If, Let, Pointer, Stmt, Var
 from tcdsl.grammar.text.dataclass import dataclass
@@ -281,30 +281,12 @@ def _tile_args(
     to, row = _sums_at(panel, g, block, place)
     args.append(b.offset(to, b.mul(part.row, row)))
     walk(row, strides.c_row)
-    args += [part.depth, part.flags, columns]
+    args += [part.depth, with_distance(panel, kernels.machine, part.flags), columns]
     if strides.asks:
-        args += _ahead(panel, g, kernels)
+        args += ahead(panel, g, kernels.machine)
     args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)
-
-
-def _ahead(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[Expr, Expr, Expr]:
-    """Return how far ahead a micro-kernel fetches a and b, and the distance of a's rows; or 0.
-
-    The rows of the next tile where a comes from memory, the next panel of a b that stays where it
-    lies though its rows are far apart.
-    """
-    p, x, none = panel.problem, panel.extents(), b.c64(0)
-    row, b_ahead = panel.stride(p.a, p.m), none
-    if x.packs_a or row is None or not x.a_k_unit:
-        row = none
-    else:
-        stays = b.compare("==", g.pack_a, 0)
-        row = b.select(b.all_of(stays, comes_from_afar(x, kernels.machine)), row, none)
-    if p.natural and not x.packs_b:
-        b_ahead = b.select(b.compare("==", g.pack_b, 0), b.mul(g.nv, panel.lanes), none)
-    return b.mul(g.mr, row), row, b_ahead
 
 
 def rows_of_a(

@@ -87,3 +87,9 @@ def test_blocks_of_a_group_are_bounded() -> None:
     rows, columns, depth = (value_of(e) or 0 for e in (g.mc, g.nc, g.kc))
     for elements in (rows * depth, columns * depth, rows * columns):
         assert 16 * 4 * elements <= 8 * INTEL.l2_bytes
+
+
+def test_tiles_take_few_rows_of_an_operand_that_comes_from_memory() -> None:
+    rows = {m: chosen(product(m, 16, 32), AMD).mr for m in (4096, 262144)}
+    assert rows[4096] > 12, "all of it stays in the second level"
+    assert rows[262144] <= 12

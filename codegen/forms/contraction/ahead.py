@@ -1,0 +1,47 @@
+"""What micro-kernels fetch before it is needed: operands that lie in memory, not in a cache.
+
+Rows of a that run along k are as many streams as a tile has rows, each a line or a few long, and
+rows of the output are written for the first time: no hardware foresees either. Times over those
+without (1 thread of a Zen 4): 65536x100 by 100x48 0.53, 16384x128 by 128x512 0.8, 1024^3 0.99;
+23592960 sums of 24 terms 0.88.
+"""
+
+from __future__ import annotations
+
+from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.kernel import FAR
+from tcdsl.codegen.forms.contraction.panel import Panel
+from tcdsl.codegen.forms.contraction.schedule import is_far
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import I64, Bin, Expr
+from tcdsl.codegen.machine.cpu import Machine
+
+
+def with_distance(panel: Panel, machine: Machine, flags: Expr) -> Expr:
+    """Return a flag word that says too whether the output is far away."""
+    x = panel.extents()
+    far = b.select(is_far(x, machine, x.m, x.n), b.c64(FAR), b.c64(0))
+    known = b.value_of(far), b.value_of(flags)
+    if panel.waits or known[0] == 0:  # sums that wait lie in the workspace
+        return flags
+    if known[0] is not None and known[1] is not None:
+        return b.c64(known[0] | known[1])
+    return Bin("|", flags, far, I64)
+
+
+def ahead(panel: Panel, g: Blocking, machine: Machine) -> tuple[Expr, Expr, Expr]:
+    """Return how far ahead a micro-kernel fetches a and b, and the distance of a's rows; or 0.
+
+    The rows of the next tile where a comes from memory, the next panel of a b that stays where it
+    lies though its rows are far apart.
+    """
+    p, x, none = panel.problem, panel.extents(), b.c64(0)
+    row, b_ahead = panel.stride(p.a, p.m), none
+    if x.packs_a or row is None or not x.a_k_unit:
+        row = none
+    else:
+        stays = b.compare("==", g.pack_a, 0)
+        row = b.select(b.all_of(stays, is_far(x, machine, x.m, x.k)), row, none)
+    if p.natural and not x.packs_b:
+        b_ahead = b.select(b.compare("==", g.pack_b, 0), b.mul(g.nv, panel.lanes), none)
+    return b.mul(g.mr, row), row, b_ahead

@@ -1,0 +1,68 @@
+"""What contractions fetch ahead: operands that no cache holds, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
+from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
+
+pytestmark = pytest.mark.cc
+
+PANELS = Config.of({"g0.form": "contraction"})
+DIRECT = Config.of({"g0.form": "contraction", "g0.method": "panel", "g0.pack_a": False})
+TINY = replace(detect(), l2_bytes=1 << 10)  # a machine to which nearly everything is far away
+NT = "def mm({0}(M,K) A, {0}(N,K) B) -> (O) {{ O(m,n) +=! A(m,k) * B(n,k) }}"
+BIAS = (
+    "def run(float(M,K) A, float(N,K) B, float(N) c) -> (O) "
+    "{ O(m,n) +=! A(m,k) * B(n,k)  O(m,n) = tanh(O(m,n) + c(n)) }"
+)
+SHAPES = ((300, 101, 17), (37, 5, 130), (23, 64, 70), (1, 40, 3), (50, 0, 7), (0, 9, 9))
+
+
+def product(m: int, k: int, n: int, dtype: str = "float32", tc: str = "float") -> Problem:
+    return problem(NT.format(tc), rand(m, k, dtype=dtype), rand(n, k, seed=1, dtype=dtype))
+
+
+def text_of(p: Problem, config: Config = DIRECT, *, exact: bool = True) -> str:
+    what = p.program, spec_of(p, exact=exact), config, TINY, p.sizes, "k"
+    return compiler.emit_c(compiler.lower(*what))
+
+
+def test_rows_from_memory_are_fetched_a_tile_ahead() -> None:
+    assert "tc_prefetch(a +" in text_of(product(300, 101, 17))
+    assert "tc_prefetch(a +" not in text_of(product(2, 101, 17)), "the second level holds them"
+
+
+def test_an_output_in_memory_is_fetched_however_short_its_sums_are() -> None:
+    assert ", 5, 11, columns" in text_of(product(37, 5, 130)), "first, last, far"
+    assert ", 5, 3, columns" in text_of(product(3, 5, 30))
+
+
+def test_the_library_is_told_how_far_ahead() -> None:
+    text = text_of(product(300, 101, 17), PANELS, exact=False)
+    assert "1024 ? K : 0" in text
+    assert "1024 ? 8 : 0" in text
+
+
+def test_what_is_fetched_changes_no_result() -> None:
+    problems = [product(*shape) for shape in SHAPES]
+    problems += [product(70, 33, 21, "float64", "double")]
+    m, k, n = 70, 39, 33
+    problems += [problem(BIAS, rand(m, k), rand(n, k, seed=1), rand(n))]
+    cases = [Case(p, exact, PANELS) for p in problems for exact in (True, False)]
+    cases += [Case(p, exact=True, config=DIRECT) for p in problems if p.sizes["M"] > 1]
+    differential(cases, 101, machine=TINY)
+
+
+def test_strides_of_any_sign_are_fetched_from() -> None:
+    a, b = rand(140, 78)[::-2], rand(40, 39, seed=1)
+    differential(
+        [Case(problem(NT.format("float"), x, b), exact, PANELS) for exact in (True, False)
+         for x in (a[:, :39], a[:, ::2])],
+        39, machine=TINY,
+    )  # fmt: skip
