@@ -154,8 +154,9 @@ def tile_cost(
     total = name("total", add(mul(steps, x.k), calls, moves, lines))
     # two lines are left for b and the output
     alike = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
-    many = compare(">", mr, ON_THEIR_WAY)
-    waits = all_of(_truth(x.a_k_unit), many, is_far(x, machine, x.m, x.k))
+    # a packer moves vectors: what is left of one is read again for the next panel
+    most = select(compare("!=", packs_a(x, nv), 0), c64(x.lanes), c64(ON_THEIR_WAY))
+    waits = all_of(compare(">", mr, most), is_far(x, machine, x.m, x.k))
     crowded = any_of(alike, waits)
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
 
