@@ -4,7 +4,7 @@
 
 static TC_MICRO void k_g0_tile_5x3(const float *restrict a, const float *restrict b, tc_i64 b_k, float *restrict c, tc_i64 depth, tc_i64 flags, tc_i64 columns, const float *restrict e0) {
   tc_m16f32 tail = tc_tail_v16f32(columns - 32);
-  if (depth >= 64) {
+  if ((flags & 8) != 0 || depth >= 64) {
     #pragma GCC unroll 5
     for (tc_i64 r = 0; r < 5; r++) {
       #pragma GCC unroll 2
