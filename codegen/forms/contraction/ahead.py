@@ -35,7 +35,8 @@ def ahead(panel: Panel, g: Blocking, machine: Machine) -> tuple[Expr, Expr, Expr
     The rows of the next tile where a comes from memory, the next panel of a b that stays where it
     lies though its rows are far apart.
     """
-    p, x, none = panel.problem, panel.extents(), b.c64(0)
+    p, x = panel.problem, panel.extents()
+    none: Expr = b.c64(0)
     row, b_ahead = panel.stride(p.a, p.m), none
     if x.packs_a or row is None or not x.a_k_unit:
         row = none
