@@ -219,13 +219,15 @@ TC_FN tc_f32 tc_erfc_f32(tc_f32 x) {
   return (tc_f32)(x < 0.0f ? 2.0 - tail : tail);
 }
 /* In w = -ln(1 - x x), then in its root: x P(w - 3), x Q(sqrt(w) - 3.25). */
+TC_FN tc_f64 tc_erfinv_near(tc_f64 w) {
+  return TC_POLY(f64, w - 3.0, 1.6235420065140777, 0.24163040371220394, -0.0057381358218317872,
+                 -0.00083618016834520239, 0.00019506247062236722, -1.2718089966441307e-05,
+                 -1.7487970021466801e-06, 4.5075598158877992e-07, -2.343425939841287e-08,
+                 -5.6524130169775077e-09, 1.0710103614488675e-09, -7.1020331179943709e-12,
+                 -1.466026747236917e-11, 1.0068014328914471e-12);
+}
 TC_FN tc_f32 tc_erfinv_f32(tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(x), w = -tc_log_f64((1.0 - a) * (1.0 + a));
-  tc_f64 near = TC_POLY(f64, w - 3.0, 1.6235420065140777, 0.24163040371220394, -0.0057381358218317872,
-                        -0.00083618016834520239, 0.00019506247062236722, -1.2718089966441307e-05,
-                        -1.7487970021466801e-06, 4.5075598158877992e-07, -2.343425939841287e-08,
-                        -5.6524130169775077e-09, 1.0710103614488675e-09, -7.1020331179943709e-12,
-                        -1.466026747236917e-11, 1.0068014328914471e-12);
+  tc_f64 a = tc_fabs_f64(x), w = -tc_log_f64((1.0 - a) * (1.0 + a)), near = tc_erfinv_near(w);
   tc_f64 far = TC_POLY(f64, __builtin_sqrt(w) - 3.25, 3.0838856102828177, 1.0052589695040772,
                        0.0053709376848747756, -0.003751270909655711, 0.0024910347706245378,
                        -0.0016876305619978499, 0.00095587363150039495, -0.00035803286060022733,
@@ -233,6 +235,11 @@ TC_FN tc_f32 tc_erfinv_f32(tc_f32 x) {
                        4.0915021008231077e-06);
   tc_f64 y = x * (w < 6.0 ? near : far);
   return (tc_f32)(a == 1.0 ? tc_copysign_f64(TC_INF_F64, x) : y);
+}
+/* The same for |x| < 0.998, where w < 6. */
+TC_FN tc_f32 tc_erfinv_middle_f32(tc_f32 x) {
+  tc_f64 a = x, k, f = tc_split_f64((1.0 - a) * (1.0 + a), &k);
+  return (tc_f32)(a * tc_erfinv_near(-tc_log_parts_f64(f, k, 0.0)));
 }
 TC_FN tc_f32 tc_exp10_f32(tc_f32 x) { return (tc_f32)tc_exp_f64((tc_f64)x * 0x1.26bb1bbb55516p+1); }
 TC_FN tc_f32 tc_log2_f32(tc_f32 x) { return (tc_f32)(tc_log_f64(x) * 0x1.71547652b82fep+0); }
@@ -254,9 +261,18 @@ TC_FN tc_f32 tc_acosh_f32(tc_f32 x) {
   tc_f64 a = x;
   return a < 1.0 ? TC_NAN_F32 : (tc_f32)tc_log_f64(a + __builtin_sqrt((a - 1.0) * (a + 1.0)));
 }
+/* ln(num / den) / 2 for num / den = 2^k (1 + f) with one division: atanh(s) + k ln(2) / 2 for
+ * s = f / (2 + f) = (num - 2^k den) / (num + 2^k den), |s| < 0.21. */
 TC_FN tc_f32 tc_atanh_f32(tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(x), y = 0.5 * tc_log_f64((1.0 + a) / (1.0 - a));
-  return (tc_f32)tc_copysign_f64(a < 1e-3 ? a + a * a * a * (1.0 / 3) : y, x);
+  tc_f64 a = tc_fabs_f64(x), num = 1.0 + a, den = 1.0 - a;
+  tc_u64 e = (tc_bits_f64(num) - tc_bits_f64(den) + (0x3ff0000000000000 - 0x3fe6a09e00000000)) >> 52;
+  tc_f64 k = tc_float_u64(e | 0x4330000000000000) - 0x1p52;
+  tc_f64 scaled = tc_float_u64(tc_bits_f64(den) + (e << 52));
+  tc_f64 s = (num - scaled) / (num + scaled), z = s * s;
+  tc_f64 y = s + s * z * TC_POLY(f64, z, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13);
+  y += k * 0x1.62e42fefa39efp-2;
+  y = a < 1e-3 ? a + a * a * a * (1.0 / 3) : y;
+  return (tc_f32)tc_copysign_f64(a < 1.0 ? y : a == 1.0 ? TC_INF_F64 : TC_NAN_F64, x);
 }
 TC_FN tc_f32 tc_cbrt_f32(tc_f32 x) {
   tc_f64 a = tc_fabs_f64(x), y = tc_exp_f64(tc_log_f64(a) * (1.0 / 3));

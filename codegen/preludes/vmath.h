@@ -148,6 +148,18 @@ TC_REMAINDER(remainder)
 TC_REMAINDER(fmod)
 TC_REMAINDER(mod)
 
+/* ---- the inverse error function: where no lane is next to 1 or -1, one polynomial of two */
+
+TC_FAR1(erfinv)
+TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
+  if (__builtin_expect(tc_any_not_less(tc_size_of(x), TC_F32(splat)(0.998f)), 0))
+    return tc_erfinv_lanes(x);
+  tc_f32 a[TC_VL_f32] __attribute__((aligned(64)));
+  TC_F32(store)(a, x);
+  _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_erfinv_middle_f32(a[i]);
+  return TC_F32(load)(a);
+}
+
 /* ---- vectors of the native width: tc_NAME_v16f32 and so on */
 
 /* The scalar function lane by lane; gcc makes vector code of it where the function has no branch. */
@@ -185,7 +197,7 @@ TC_REMAINDER(mod)
 #define TC_QUICK_f32(S, N)
 #define TC_QUICK_f64(S, N)                                                                        \
   TC_LANES1(sin, S, f64, N) TC_LANES1(cos, S, f64, N) TC_LANES2(fmod, S, f64, N)                  \
-  TC_LANES2(remainder, S, f64, N) TC_LANES2(mod, S, f64, N)
+  TC_LANES2(remainder, S, f64, N) TC_LANES2(mod, S, f64, N) TC_LANES1(erfinv, S, f64, N)
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
   TC_FN tc_v##S tc_relu_v##S(tc_v##S x) { return tc_select_v##S(x <= 0, (tc_v##S){0}, x); }       \
   TC_FN tc_v##S tc_clamp_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                             \
@@ -210,7 +222,7 @@ TC_REMAINDER(mod)
   TC_LANES1(log, S, T, N) TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)                      \
   TC_LANES1(log1p, S, T, N)  TC_QUICK_##T(S, N)  \
    TC_LANES1(erfc, S, T, N)                        \
-   TC_LANES1(softplus, S, T, N) TC_LANES1(erfinv, S, T, N)                    \
+   TC_LANES1(softplus, S, T, N)                                               \
   TC_TABLED_##T(S, N)                                                                          \
   TC_FN tc_v##S tc_sigmoid_v##S(tc_v##S x) {                                                      \
     tc_v##S one = (tc_v##S){0} + (tc_##T)1, e = tc_exp_v##S(-tc_fabs_v##S(x));                    \
