@@ -368,7 +368,7 @@ TC_FN tc_f64 tc_angle(tc_f64 y, tc_f64 x) {
   tc_f64 small = y < x ? y : x, large = y < x ? x : y;
   int high = small > 0.41421356237309503 * large;
   tc_f64 num = high ? small - large : small, den = high ? small + large : large;
-  tc_f64 t = num / (den == 0.0 ? 1.0 : den), z = t * t;
+  tc_f64 t = num / (den > 0x1p-1000 ? den : 0x1p-1000), z = t * t; /* 0 / 0 is 0 */
   tc_f64 a = t + t * z * TC_POLY(f64, z, -0.33333333296226497, 0.1999999437947431,
                                  -0.14285425496050722, 0.11104034137663359, -0.08997085969166928,
                                  0.06992193576871522, -0.037939357349414726);
@@ -387,9 +387,8 @@ TC_FN tc_f32 tc_acos_f32(tc_f32 x) {
   return (tc_f32)(x < 0.0f ? 0x1.921fb54442d18p+1 - y : y);
 }
 TC_FN tc_f32 tc_atan2_f32(tc_f32 y, tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(y), b = tc_fabs_f64(x);
-  int both = (a == TC_INF_F64) & (b == TC_INF_F64);
-  tc_f64 angle = tc_angle(both ? 1.0 : a, both ? 1.0 : b);
+  tc_f64 a = tc_fabs_f64(y), b = tc_fabs_f64(x); /* finite: 1 / inf is 0, inf / inf is 1 */
+  tc_f64 angle = tc_angle(a > 0x1p900 ? 0x1p900 : a, b > 0x1p900 ? 0x1p900 : b);
   angle = tc_copysign_f64(1.0, x) < 0.0 ? 0x1.921fb54442d18p+1 - angle : angle;
   return ((x != x) | (y != y)) ? x + y : (tc_f32)tc_copysign_f64(angle, y);
 }
