@@ -12,7 +12,7 @@ from tcdsl.core import is_grad_enabled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 
 class _Mode:
@@ -132,3 +132,37 @@ class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
             core.set_grad_enabled(self._first)
             self._first = None
         return super().__call__(function)
+
+
+class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
+    """Record nothing: what `no_grad` is. Tensors made within may be used in recorded calls later.
+
+    Parameters
+    ----------
+    mode : bool or callable
+        False changes nothing; a function is one that `@inference_mode` stands before.
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        """Return the mode, or the function that `@inference_mode` stands before."""
+        made = super().__new__(cls)
+        if not callable(mode):
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__(on=False)
+        self._is_on = bool(mode)
+
+    def __enter__(self) -> None:
+        if self._is_on:
+            super().__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._is_on:
+            super().__exit__(*exception)
+
+    def __call__(self, function: F) -> F:
+        """Return a function whose calls are in this mode."""
+        return super().__call__(function) if self._is_on else function

@@ -14,6 +14,7 @@ from tcdsl.autograd import modes
 from tcdsl.chance import generator as _generator
 from tcdsl.core import Size, Tensor, dtypes
 from tcdsl.core.dtypes import DType
+from tcdsl.library import settings as _settings
 from tcdsl.ops import families as _families
 from tcdsl.ops.table import PUBLIC
 from tcdsl.tensors import creation as _creation
@@ -21,6 +22,7 @@ from tcdsl.tensors import data as _data
 from tcdsl.tensors import draws as _draws
 from tcdsl.tensors import indexing as _indexing
 from tcdsl.tensors import legacy as _legacy
+from tcdsl.tensors import limits as _limits
 from tcdsl.tensors import methods as _methods
 from tcdsl.tensors import parts as _parts
 from tcdsl.tensors import protocols as _protocols
@@ -30,6 +32,7 @@ from tcdsl.tensors import types as _types
 from tcdsl.tensors.devices import Device
 
 _OWN: dict[str, Any] = {
+    **{name: getattr(_settings, name) for name in (*_settings.__all__, "autocast")},
     "Generator": _generator.Generator,
     "Size": Size,
     "Tensor": Tensor,
@@ -49,6 +52,7 @@ _OWN: dict[str, Any] = {
     "get_rng_state": _generator.get_rng_state,
     "half": dtypes.float16,
     "inf": float("inf"),
+    "inference_mode": modes.inference_mode,
     "initial_seed": _generator.initial_seed,
     "int": dtypes.int32,
     "int16": dtypes.int16,
@@ -78,6 +82,7 @@ _ = (
     _draws,
     _indexing,
     _legacy,
+    _limits,
     _methods,
     _parts,
     _protocols,

@@ -7,69 +7,42 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tcdsl.optim.cycles import CyclicLR, OneCycleLR
 from tcdsl.optim.optimizer import Optimizer
+from tcdsl.optim.schedule import LRScheduler
+from tcdsl.optim.schedules import (
+    ChainedScheduler,
+    ConstantLR,
+    CosineAnnealingWarmRestarts,
+    LinearLR,
+    MultiplicativeLR,
+    PolynomialLR,
+    SequentialLR,
+)
 
 __all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
     "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
+    "LRScheduler",
     "LambdaLR",
+    "LinearLR",
     "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
     "ReduceLROnPlateau",
+    "SequentialLR",
     "StepLR",
 ]
 
-
-class _LRScheduler:
-    """The learning rates of an optimizer's groups as functions of the epoch.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-    last_epoch : int
-        The epoch before the first; -1 begins anew, any other needs `initial_lr` in the groups.
-    """
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        for i, group in enumerate(optimizer.param_groups):
-            if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise KeyError(
-                    "param 'initial_lr' is not specified in "
-                    f"param_groups[{i}] when resuming an optimizer"
-                )
-        self.optimizer = optimizer
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self.step(last_epoch + 1)
-
-    def get_lr(self) -> list[float]:
-        """Return the learning rate of each group in the present epoch."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
-
-    def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, or to a given one."""
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
-            group["lr"] = lr
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
-
-    def get_last_lr(self) -> list[float]:
-        """Return the learning rate of each group that the latest step has set."""
-        return self._last_lr
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a scheduler of the same kind goes on from."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` has returned."""
-        self.__dict__.update(state_dict)
+_LRScheduler = LRScheduler  # its name before 2.0
 
 
-class LambdaLR(_LRScheduler):
+class LambdaLR(LRScheduler):
     """The first learning rate times a function of the epoch.
 
     Parameters
@@ -104,7 +77,7 @@ class LambdaLR(_LRScheduler):
         return [base * factor(self.last_epoch) for base, factor in pairs]
 
 
-class StepLR(_LRScheduler):
+class StepLR(LRScheduler):
     """The learning rate times gamma every step_size epochs."""
 
     def __init__(
@@ -120,7 +93,7 @@ class StepLR(_LRScheduler):
         return [base * factor for base in self.base_lrs]
 
 
-class MultiStepLR(_LRScheduler):
+class MultiStepLR(LRScheduler):
     """The learning rate times gamma at each of some epochs, which ascend."""
 
     def __init__(
@@ -144,7 +117,7 @@ class MultiStepLR(_LRScheduler):
         return [base * factor for base in self.base_lrs]
 
 
-class ExponentialLR(_LRScheduler):
+class ExponentialLR(LRScheduler):
     """The learning rate times gamma every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -156,7 +129,7 @@ class ExponentialLR(_LRScheduler):
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
-class CosineAnnealingLR(_LRScheduler):
+class CosineAnnealingLR(LRScheduler):
     """The learning rate along half a wave of the cosine, from the first to eta_min in T_max epochs.
 
     References

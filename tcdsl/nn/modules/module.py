@@ -223,6 +223,8 @@ class Module:
         self._check_name("module", name, self._modules)
         self._modules[name] = module
 
+    register_module = add_module
+
     # -- going through a model ----------------------------------------------------------------
 
     def named_modules(
@@ -288,6 +290,38 @@ class Module:
         fn(self)
         return self
 
+    def get_submodule(self, target: str) -> Module:
+        """Return the module at a path, itself for ""."""
+        found: Any = self
+        for name in target.split(".") if target else ():
+            found = _member(found, name)
+            if not isinstance(found, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter at a path."""
+        path, _, name = target.rpartition(".")
+        found = _member(self.get_submodule(path), name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer at a path."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        found: Tensor = _member(module, name)
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return found
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Say whether the parameters are trained; return self."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
     # -- types and places ---------------------------------------------------------------------
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
@@ -337,6 +371,10 @@ class Module:
     def half(self) -> Self:
         """Make floating parameters and buffers float16."""
         return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self) -> Self:
+        """Make floating parameters and buffers bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
 
     def cpu(self) -> Self:
         """Move parameters and buffers to the host's memory."""
@@ -556,6 +594,12 @@ def _added(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
 
 def _named(value: object) -> str:
     return str(value.type()) if isinstance(value, Tensor) else type(value).__name__
+
+
+def _member(module: Module, name: str) -> Any:
+    if not hasattr(module, name):
+        raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+    return getattr(module, name)
 
 
 def _quoted(names: list[str]) -> str:

@@ -1,0 +1,59 @@
+"""What schedules of the learning rate have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcdsl.optim.optimizer import Optimizer
+
+__all__ = ["LRScheduler"]
+
+
+class LRScheduler:
+    """The learning rates of an optimizer's groups as functions of the epoch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    last_epoch : int
+        The epoch before the first; -1 begins anew, any other needs `initial_lr` in the groups.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    "param 'initial_lr' is not specified in "
+                    f"param_groups[{i}] when resuming an optimizer"
+                )
+        self.optimizer = optimizer
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self.step(last_epoch + 1)
+
+    def get_lr(self) -> list[float]:
+        """Return the learning rate of each group in the present epoch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on to the next epoch, or to a given one."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
+            group["lr"] = lr
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        """Return the learning rate of each group that the latest step has set."""
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a scheduler of the same kind goes on from."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` has returned."""
+        self.__dict__.update(state_dict)
