@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tcdsl.autograd.modes import no_grad
 from tcdsl.autograd.passes import keeps
 from tcdsl.core import GRAD, Recipe, Size, Tensor, check_write, is_grad_enabled, record, set_fn
-from tcdsl.ops.views import alias, sum_to
+from tcdsl.ops.views import alias, no_vjp, sum_to
 
 
 class Context:
@@ -157,11 +157,7 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: l
 
 @cache
 def _recipe(n_in: int, n_out: int) -> Recipe:
-    return Recipe(_no_vjp, tuple(GRAD + r for r in range(n_out)), tuple(range(n_in)))
-
-
-def _no_vjp(*gradients: Tensor) -> Tensor:
-    raise AssertionError("a function brings its own")
+    return Recipe(no_vjp, tuple(GRAD + r for r in range(n_out)), tuple(range(n_in)))
 
 
 def _pulled(

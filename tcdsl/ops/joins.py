@@ -11,7 +11,7 @@ from tcdsl.ops.internal import copy_
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.rules import Operands, promote
 from tcdsl.ops.table import op_of_text, publish
-from tcdsl.ops.views import dim_of
+from tcdsl.ops.views import dim_of, no_vjp
 
 _MOST = 60  # operands of a recorded call: the core tells them by the bits of a word
 _FEW = 4  # operands that one kernel joins
@@ -119,7 +119,7 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
     finally:
         set_grad_enabled(old)
     if needs and old and out is None:
-        recipe = Recipe(_never, (GRAD,), tuple(range(len(parts))))
+        recipe = Recipe(no_vjp, (GRAD,), tuple(range(len(parts))))
         vjp = partial(_parted, at, tuple(lengths))
         record("CatBackward0", recipe, vjp, tuple(parts), (made,), needs)
     return made
@@ -137,10 +137,6 @@ def _check_joined(first: tuple[int, ...], shape: tuple[int, ...], number: int, a
                 f"Sizes of tensors must match except in dimension {at}. Expected size {a} but "
                 f"got size {b} for tensor number {number} in the list."
             )
-
-
-def _never(gradient: Tensor) -> Tensor:
-    raise AssertionError("a join brings its own")
 
 
 def _parted(at: int, lengths: tuple[int, ...], gradient: Tensor) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ from tcdsl.core import GRAD, Recipe, Tensor, dtypes, from_numpy, is_grad_enabled
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.lapack import Array
 from tcdsl.ops.table import publish
-from tcdsl.ops.views import transpose
+from tcdsl.ops.views import no_vjp, transpose
 
 
 def array_of(x: Tensor) -> Array:
@@ -73,13 +73,9 @@ def check_one(name: str, x: Tensor) -> None:
         raise RuntimeError(f"{name}: expected a matrix, got a tensor of {x.ndim} dimensions")
 
 
-def _never(*gradients: Tensor) -> Tensor:
-    raise AssertionError("a decomposition brings its own")
-
-
 @cache
 def _recipe(taken: tuple[int, ...], count: int) -> Recipe:
-    return Recipe(_never, taken, tuple(range(count)))
+    return Recipe(no_vjp, taken, tuple(range(count)))
 
 
 def recorded(

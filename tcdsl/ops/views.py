@@ -18,9 +18,9 @@ MOST_DIMS = 64  # core.h
 ARGUMENTS = INPUT + 1  # of a recorded view: the tuple of those after the source
 
 
-def no_vjp(gradient: Tensor) -> Tensor:
+def no_vjp(*gradients: Tensor) -> Tensor:
     """Stand in a recipe for the derivative that each recorded call brings."""
-    raise AssertionError("a view brings its own")
+    raise AssertionError("each recorded call brings its own")
 
 
 _OF_ONE = Recipe(no_vjp, (GRAD,), (0,))
