@@ -1,6 +1,7 @@
 /* Op: an operation on tensors. A call whose form its launcher knows runs and is recorded here; any other is slow's. */
 
-static PyObject *type_name_error(Op *op, const char *why) {
+/* Raise a RuntimeError that names the operation; NULL. */
+static PyObject *error_of(const Op *op, const char *why) {
   PyErr_Format(PyExc_RuntimeError, "%U: %s", op->name, why);
   return NULL;
 }
@@ -14,7 +15,7 @@ static inline Recipe *recipe_of(PyObject *entry, tc_u64 needs) {
 
 static Recipe *make_recipe(Op *op, PyObject *entry, tc_u64 needs, PyObject *const *in, int n) {
   if (!op->plan) {
-    type_name_error(op, "the derivative of this operation is not implemented");
+    error_of(op, "the derivative of this operation is not implemented");
     return NULL;
   }
   PyObject *values = PyTuple_New(n);
@@ -207,7 +208,7 @@ static PyObject *op_run(Op *op, PyObject *args) {
   }
   PyObject *result = rt->run(op->launcher, entry, in, has_out ? out : NULL);
   if (!result && !PyErr_Occurred())
-    type_name_error(op, "an output is read-only or shares memory with an input, or a number does not fit its type");
+    error_of(op, "an output is read-only or shares memory with an input, or a number does not fit its type");
   return finished(op, Py_NewRef(entry), in, result, before, needs);
 }
 
