@@ -200,7 +200,7 @@ class Measurement:
 
         failures: list[tuple[Candidate, Failure]] = []
         compiled: dict[str, Candidate] = {}
-        for number, built in self._problem.builder.build(sources(), count):
+        for number, built in self._problem.builder.build(sources(), count, lambda: not may_go_on()):
             if isinstance(built, Built) and built.objection:
                 built = self._refused(candidates[number], built, built.objection)
             if isinstance(built, Failure):
@@ -341,6 +341,6 @@ class Measurement:
 
     def _may_go_on(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""
-        if self._log.best is None:
+        if not self._log.has_best:
             return not self._budget.is_stopped
         return not self._budget.is_over

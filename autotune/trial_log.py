@@ -43,6 +43,11 @@ class TrialLog:
     # What is known.
 
     @property
+    def has_best(self) -> bool:
+        """Whether anything has a time; any thread may ask."""
+        return bool(self._times_ns)
+
+    @property
     def best(self) -> Config | None:
         """The fastest config so far, of this run or an earlier one."""
         return min(self._times_ns, key=lambda c: self._times_ns[c], default=None)

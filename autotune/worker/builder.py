@@ -7,7 +7,7 @@ clock. Nothing runs while a candidate is timed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from tcdsl.autotune.store.trial import Failure
@@ -34,7 +34,10 @@ class Builder(Protocol):
     """What compiles the candidates of a problem."""
 
     def build(
-        self, sources: Iterable[Emitted], count: int
+        self,
+        sources: Iterable[Emitted],
+        count: int,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield, in any order, the number of each source and what became of it.
 
@@ -43,4 +46,6 @@ class Builder(Protocol):
         sources : iterable of Emitted
         count : int
             How many there are at most.
+        is_unwanted : callable
+            Asked all the while, in threads too: whether it is to end at once, with what it has.
         """

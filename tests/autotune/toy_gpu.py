@@ -11,7 +11,7 @@ import ctypes
 import hashlib
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -183,7 +183,10 @@ class ToyCompiler:
     """A builder whose machine code is the kind and the time."""
 
     def build(
-        self, sources: Iterable[Emitted], count: int
+        self,
+        sources: Iterable[Emitted],
+        count: int,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         for number, source in enumerate(sources):
             assert source.unit is not None

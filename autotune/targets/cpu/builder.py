@@ -14,6 +14,7 @@ from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.codegen.toolchain.objects import UnwantedError
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
@@ -38,20 +39,23 @@ class SharedObjects:
     compile: Compile
 
     def build(
-        self, sources: Iterable[Emitted], count: int
+        self,
+        sources: Iterable[Emitted],
+        count: int,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source; each compiler has two units or more if it can.
 
         Compilers end with it: when the time is over, or the user wants no more.
         """
-        unwanted = threading.Event()
+        left = threading.Event()
         jobs = usable_cores()
         share = min(UNIT, max(1, -(-count // (2 * jobs))))
         numbered = iter(enumerate(sources))
         units = iter(lambda: list(itertools.islice(numbered, share)), [])
         pool = ThreadPoolExecutor(jobs)
         try:
-            begin = functools.partial(self._begin, pool, unwanted.is_set)
+            begin = functools.partial(self._begin, pool, lambda: left.is_set() or is_unwanted())
             running = deque(begin(unit) for unit in units)
             while running:
                 unit, result = running[0][0], running.popleft()[1].result()
@@ -63,8 +67,10 @@ class SharedObjects:
                 else:
                     middle = len(unit) // 2
                     running += [begin(unit[:middle]), begin(unit[middle:])]
+        except UnwantedError:
+            return
         finally:
-            unwanted.set()
+            left.set()
             pool.shutdown(cancel_futures=True)
 
     def _begin(

@@ -49,7 +49,10 @@ class Cubins:
     sizes: Mapping[str, int]
 
     def build(
-        self, sources: Iterable[Emitted], count: int
+        self,
+        sources: Iterable[Emitted],
+        count: int,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source, in the order in which compilers end."""
         pool = ThreadPoolExecutor(min(default_jobs(), max(count, 1)))
@@ -58,6 +61,8 @@ class Cubins:
             for number, source in enumerate(sources):  # emits one while others compile
                 running[pool.submit(self._built, source)] = number
             for future in as_completed(running):
+                if is_unwanted():
+                    return
                 yield running[future], future.result()
         finally:
             pool.shutdown(cancel_futures=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from tcdsl.autotune import tuner
+from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.store import TuningStore
@@ -98,6 +100,35 @@ def test_the_wait_for_what_is_made_once_is_no_pace_of_trials() -> None:
     budget.note_once(50.0)
     budget.note(1, 52.0)
     assert budget.fitting(100) == int((100 - 1) / 2)
+
+
+def test_a_run_waits_for_no_compiler_when_its_time_is_over(tmp_path: Path) -> None:
+    now, is_called = [0.0], threading.Event()
+
+    class Endless(Toy):
+        def build(
+            self, units: Sequence[str], is_unwanted: Callable[[], bool]
+        ) -> Sequence[Path | CompileError]:
+            if "+= 3000 +" in units[0]:  # the default
+                return super().build(units, is_unwanted)
+            now[0] = 7.5
+            is_called.set()
+            end = time.monotonic() + 600
+            while not is_unwanted():
+                assert time.monotonic() < end, "nobody ends it"
+            raise UnwantedError
+
+    problem = Endless()
+    budget = Budget(8.0, clock=lambda: now[0])
+    with (
+        TuningStore(tmp_path / "t.db") as store,
+        Measurement(problem, store, budget, Silent()) as measure,
+    ):
+        assert [t.is_timed for t in measure(iter([problem.default]), "start")] == [True]
+        assert measure(iter([config("right", 0)]), "late") == []
+        (left,) = [r for r in store.trials(problem.key) if r.config != problem.default]
+        assert left.status == "proposed"
+    assert is_called.is_set()
 
 
 def test_a_compiler_at_work_on_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
