@@ -368,7 +368,7 @@ TC_FN tc_f64 tc_angle(tc_f64 y, tc_f64 x) {
   tc_f64 small = y < x ? y : x, large = y < x ? x : y;
   int high = small > 0.41421356237309503 * large;
   tc_f64 num = high ? small - large : small, den = high ? small + large : large;
-  tc_f64 t = num / (den > 0x1p-1000 ? den : 0x1p-1000), z = t * t; /* 0 / 0 is 0 */
+  tc_f64 t = num / (den < 0x1p-1000 ? 0x1p-1000 : den), z = t * t; /* 0 / 0: 0 */
   tc_f64 a = t + t * z * TC_POLY(f64, z, -0.33333333296226497, 0.1999999437947431,
                                  -0.14285425496050722, 0.11104034137663359, -0.08997085969166928,
                                  0.06992193576871522, -0.037939357349414726);
