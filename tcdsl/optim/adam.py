@@ -32,6 +32,8 @@ class Adam(Optimizer):
         Times the parameter it is added to the gradient.
     amsgrad : bool
         Take the largest v so far.
+    foreach, fused : bool, optional
+        Taken for the sake of programs that say them: a step of a parameter is one kernel.
 
     Raises
     ------
@@ -54,6 +56,9 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         not_negative("learning rate", lr)
         not_negative("epsilon value", eps)
@@ -107,7 +112,7 @@ class AdamW(Adam):
 
     Parameters
     ----------
-    params, lr, betas, eps, amsgrad
+    params, lr, betas, eps, amsgrad, foreach, fused
         As of `Adam`.
     weight_decay : float
 
@@ -126,6 +131,9 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
 

@@ -173,3 +173,4 @@ for _function in (
     can_cast,
 ):
     publish(_function, (_function.__name__,), on=("torch",))
+publish(is_floating_point, ("is_floating_point",))
