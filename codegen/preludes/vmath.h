@@ -76,32 +76,37 @@ TC_FN int TC_NAMED(any, TC_VL_f64, i64)(tc_native_i64 c) {
 
 /* ---- trigonometry: float32 in float64 */
 
-/* sin(pi k + r) for a whole k, cos where k is a half more; |r| <= pi/2, and the sign turns with k.
- * pi has a part of 33 bits, times which k < 2^19 is exact, and a rest of 53. */
-TC_FN tc_native_f64 tc_wave(tc_native_f64 x, tc_native_f64 k, tc_native_i64 odd) {
+/* sin(pi k + r) for a whole k, cos where k is a half more, but for the sign, which turns with k;
+ * |r| < 1.03 pi/2. pi has a part of 33 bits, times which k < 2^19 is exact, and a rest of 53. */
+TC_FN tc_native_f64 tc_wave(tc_native_f64 x, tc_native_f64 k) {
   tc_native_f64 r = (x - k * 0x1.921fb54400000p+1) - k * 0x1.0b4611a626331p-33, z = r * r;
   tc_native_f64 p = -2.3886587449077862e-8 * z + 2.7525255581971832e-6;
   p = p * z - 0.00019840865761403171;
   p = p * z + 0.0083333310904005051;
   p = p * z - 0.16666666625732392;
-  return (tc_native_f64)((tc_native_i64)(r * (p * z + 1.0)) ^ (odd << 63));
+  return r * (p * z + 1.0);
 }
-TC_FN tc_native_f64 tc_sin_wave(tc_native_f64 x) {
-  tc_native_f64 n = x * 0x1.45f306dc9c883p-2 + 0x1.8p52; /* its last bits: the nearest integer */
-  return tc_wave(x, n - 0x1.8p52, (tc_native_i64)n);
+/* How many half waves, and whether that is odd, is found for all lanes at once: below 2^18 a product
+ * of float32 is off by 0.011 at most, so that |r| < 1.03 pi/2. */
+TC_FN tc_native_f32 tc_waves(tc_native_f32 x, tc_native_f32 k, tc_native_i32 odd) {
+  tc_native_f32 y = TC_F32(join)(tc_wave(TC_F64(low)(x), TC_F64(low)(k)),
+                                 tc_wave(TC_F64(high)(x), TC_F64(high)(k)));
+  return (tc_native_f32)((tc_native_i32)y ^ (odd << 31));
 }
-TC_FN tc_native_f64 tc_cos_wave(tc_native_f64 x) {
-  tc_native_f64 n = (x * 0x1.45f306dc9c883p-2 - 0.5) + 0x1.8p52;
-  return tc_wave(x, (n - 0x1.8p52) + 0.5, ~(tc_native_i64)n);
+TC_FN tc_native_f32 tc_sin_waves(tc_native_f32 x) {
+  tc_native_f32 n = x * 0x1.45f306p-2f + 0x1.8p23f; /* its last bits: the nearest integer */
+  return tc_waves(x, n - 0x1.8p23f, (tc_native_i32)n);
 }
-/* f of the halves of x, which are computed in float64. */
-#define TC_IN_HALVES(f, x) TC_F32(join)(f(TC_F64(low)(x)), f(TC_F64(high)(x)))
+TC_FN tc_native_f32 tc_cos_waves(tc_native_f32 x) {
+  tc_native_f32 n = (x * 0x1.45f306p-2f - 0.5f) + 0x1.8p23f;
+  return tc_waves(x, (n - 0x1.8p23f) + 0.5f, ~(tc_native_i32)n);
+}
 #define TC_WAVE(name)                                                                             \
   TC_FAR1(name)                                                                                   \
   TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x) {                                             \
-    tc_native_f32 far = TC_F32(splat)(0x1p20f);                                                   \
+    tc_native_f32 far = TC_F32(splat)(0x1p18f);                                                   \
     if (__builtin_expect(tc_any_not_less(tc_size_of(x), far), 0)) return tc_##name##_lanes(x);     \
-    return TC_IN_HALVES(tc_##name##_wave, x);                                                     \
+    return tc_##name##_waves(x);                                                                  \
   }
 TC_WAVE(sin)
 TC_WAVE(cos)
