@@ -54,3 +54,7 @@ class Met:
         if not variant.signature.scalars:
             self._known = thinned(self._known, _MOST)
             self._known[form] = definition, variant, {**sizes}  # the id stays the definition's
+
+    def clear(self) -> None:
+        """Forget all forms: what they are bound to may not be the session's any more."""
+        self._known = {}

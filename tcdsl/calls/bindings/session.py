@@ -125,7 +125,10 @@ class Session:
             found = self._variants.get(key)
             if found is None:
                 found = self._bound(definition, generics, gpu, is_ranked=text != "")
-                self._variants = thinned(self._variants, _MAX_VARIANTS)
+                kept = thinned(self._variants, _MAX_VARIANTS)
+                if kept is not self._variants:
+                    self._variants = kept
+                    self._met.clear()  # calls and their tuning go on with one and the same variant
                 self._variants[key] = found
             return found
 

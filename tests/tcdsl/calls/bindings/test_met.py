@@ -86,6 +86,14 @@ def test_values_of_numbers_that_are_sizes_are_asked_each_time(bound: list[str]) 
     assert len(bound) == 4
 
 
+def test_a_form_goes_with_the_variant_that_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_MAX_VARIANTS", 2)
+    k = tc.define(SCALED)
+    for p in (1, 2, 3, 4, 1, 2, 3, 4):
+        variant = k.call(ones(4, 3), ones(3), P=p).variant
+        assert variant is k.session.variant(k.definition, {"P": p})
+
+
 def test_sizes_of_a_call_are_its_own() -> None:
     k = tc.define(SCALED)
     sizes: Any = k.call(ones(4, 3), ones(3), P=1).sizes
