@@ -123,9 +123,13 @@ class _Found:
         """
         try:
             names = all(os.stat(f).st_mtime_ns == at for f, at in self.folders.items())
-            return names and tuple(map(_times, map(os.stat, self.files))) == self.times
+            return names and self.has_same_files()
         except OSError:
             return False
+
+    def has_same_files(self) -> bool:
+        """Whether the files are untouched; an `OSError` where one has gone."""
+        return tuple(map(_times, map(os.stat, self.files))) == self.times
 
 
 _Times = tuple[int, int, int]
@@ -143,6 +147,8 @@ def _digest(found: _Found | None, before_ns: int) -> str | None:
             return content.decode()
     try:
         digest = _content(found.files)
+        if not found.has_same_files():  # what was read may be what this process has not loaded
+            return None
     except OSError:  # one has gone since
         return None
     contentfile.keep(digest.encode(), "generator", found.stats, _SUM)

@@ -229,6 +229,21 @@ def test_a_source_that_goes_while_it_is_read_is_of_no_generator(
     assert records.digest_of_sources([folder], LATER) is None
 
 
+def test_a_source_that_changes_while_it_is_read_is_of_no_generator(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sources(tmp_path)
+    read = records._content
+
+    def changed(files: Any) -> str:
+        (folder / "room" / "a.py").write_text("a = 23\n")
+        return read(files)
+
+    monkeypatch.setattr(records, "_content", changed)
+    assert records.digest_of_sources([folder], LATER) is None
+    assert not [*cache.rglob("*.sum")]
+
+
 def test_what_was_installed_without_its_sources_has_no_generator(tmp_path: Path) -> None:
     folder = sources(tmp_path)
     (folder / "room" / "a.py").rename(folder / "room" / "a.pyc")
