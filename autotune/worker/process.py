@@ -91,7 +91,12 @@ class WorkerProcess:
         self._process = self._channel = self._words = None
 
     def start(self) -> None:
-        """Start the process if none runs, and have it open the case, which is there now."""
+        """Start the process if none runs, and have it open the case, which is there now.
+
+        One that has ended while it waited for the case is replaced: no candidate was in it.
+        """
+        if not self._is_open and self._process is not None and self._has_ended():
+            self.end()
         self.launch()
         if not self._is_open:
             self._is_open = True
@@ -136,14 +141,18 @@ class WorkerProcess:
 
     def _has_died(self) -> bool:
         """Wait a little for the end of the process, and leave it to be waited for."""
-        assert self._process is not None
         end = time.monotonic() + _GRACE_S
-        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
-        while os.waitid(os.P_PID, self._process.pid, flags) is None:
+        while not self._has_ended():
             if time.monotonic() > end:
                 return False
             time.sleep(0.001)
         return True
+
+    def _has_ended(self) -> bool:
+        """Whether the process has ended; it is left to be waited for."""
+        assert self._process is not None
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        return os.waitid(os.P_PID, self._process.pid, flags) is not None
 
 
 def _too_slow(limit_s: float, row: int | None) -> WorkerDiedError:

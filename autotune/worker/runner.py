@@ -158,8 +158,8 @@ class Runner:
                 is_told = True
                 self._tell(
                     f"{self._problem.name}: what the answer has to be takes longer to compute than"
-                    f" the {self._budget.seconds:g} s given; this run ends with the default, give"
-                    " the next one more seconds"
+                    f" the {self._budget.seconds:g} s given; this run tries nothing beyond the"
+                    " first configs, give the next one more seconds"
                 )
         return self._case.result()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -93,6 +94,17 @@ def test_what_the_case_cannot_be_is_told_to_who_waits_for_it() -> None:
         runner.prepare()
         with pytest.raises(ValueError, match="no such thing"):
             runner._worker()
+
+
+def test_a_worker_that_ends_while_it_waits_for_the_case_is_replaced() -> None:
+    with Runner(Toy(), Budget()) as runner:
+        runner.prepare()
+        assert runner._process is not None
+        waiting = runner._process._process
+        assert waiting is not None
+        waiting.kill()
+        os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
+        assert runner._worker().generation == 2
 
 
 def test_the_wait_for_what_is_made_once_is_no_pace_of_trials() -> None:
