@@ -313,7 +313,6 @@ def test_a_rank_is_chosen_for_the_way_back_too(rank: int) -> None:
         torch.testing.assert_close(torch.autograd.grad(over(x).sum(), x)[0], found)
 
 
-@pytest.mark.wide
 def test_no_route_sums_up_a_gradient_that_has_not_the_shape_of_its_parameter() -> None:
     text = """
     def f(float(N,M) X, float(N,K) Z) -> (Y) { Y(i, j) = X(i, 0) * Z(i, j) }

@@ -177,14 +177,19 @@ def test_the_route_of_transforms_is_taken_only_inside_of_them(
     assert taken == ["transforms", "transforms", "native"]
 
 
+def test_vmap_takes_chunks() -> None:
+    case = CASES[0]
+    values = case.values(5, seed=2)
+    agree(case, lambda f: vmap(f, chunk_size=3)(*values))
+
+
 @pytest.mark.wide
-def test_vmap_takes_dims_and_chunks() -> None:
+def test_vmap_takes_dims() -> None:
     case = CASES[0]
     _, w, b = case.values()
     xs, ws, bs = case.values(5, seed=2)
     agree(case, lambda f: vmap(f, (2, None, None), out_dims=1)(xs.movedim(0, 2), w, b))
     agree(case, lambda f: vmap(f, (-1, 1, 0))(xs.movedim(0, -1), ws.movedim(0, 1), bs))
-    agree(case, lambda f: vmap(f, chunk_size=3)(xs, ws, bs))
 
 
 @pytest.mark.wide

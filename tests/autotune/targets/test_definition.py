@@ -143,15 +143,23 @@ def test_a_tuned_softmax_is_right_and_not_slower_than_the_default(tmp_path: Path
     assert target.space.holds(tuned.config)
 
 
-@pytest.mark.wide
-def test_strided_operands_are_checked_and_timed_with_their_strides(tmp_path: Path) -> None:
+def strided() -> CpuProblem:
     definition = checked("def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) * B(n,m) }")
     transposed = Layout(2, False, 0, (), (False,))
     repeated = Layout(2, False, 1, (0,), (False,))
     plain = Layout(2, True, 1)
     spec = Spec((("N", 70), ("M", 90)), (transposed, repeated, plain), 1)
-    target = CpuProblem(definition, spec, strides=((1, 75), (0, 1), None))
+    return CpuProblem(definition, spec, strides=((1, 75), (0, 1), None))
+
+
+def test_strided_operands_are_checked_with_their_strides() -> None:
+    target = strided()
     assert faults(target, [target.space.default]) == []
+
+
+@pytest.mark.wide
+def test_strided_operands_are_timed_with_their_strides(tmp_path: Path) -> None:
+    target = strided()
     (tuned,) = tune([target], cache=tmp_path / "t.db", trials=3)
     assert tuned.verdict.time_ns < math.inf
 

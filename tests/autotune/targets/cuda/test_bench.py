@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker import runner
 from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.timing import interleaved
+from tcdsl.grammar.text.errors import DeviceError
 from tests.autotune.toy_gpu import FAULTS, ToyDevice, config, toy_problem
 
 ROOT = Path(__file__).parents[4]
@@ -190,6 +192,17 @@ def test_one_that_is_three_times_slower_gets_one_turn() -> None:
     interleaved(turns, 3, seen.append)
     assert seen.count(301) == 1
     assert seen.count(100) == 3
+
+
+def test_the_check_finds_each_fault() -> None:
+    made, _ = bench(is_warm=False)
+    for kind, (reason, detail) in REASONS.items():
+        if reason == "wrong":
+            with pytest.raises(WrongAnswerError, match=re.escape(detail)):
+                loaded(made, kind, 10)
+    with pytest.raises(DeviceError, match="an illegal memory access"):
+        loaded(made, "crash", 10)
+    loaded(made, "right", 10)
 
 
 def test_a_wrong_candidate_does_not_spoil_the_inputs_of_the_next() -> None:

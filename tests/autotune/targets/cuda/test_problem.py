@@ -187,6 +187,15 @@ def faults(target: CudaProblem, configs: list[Config]) -> list[str]:
     return found
 
 
+@pytest.mark.nvrtc
+@pytest.mark.cusim
+def test_the_check_on_the_device_finds_wrong_answers_and_reads_outside() -> None:
+    found = faults(faulty(), [kind("wrong"), kind("outside")])
+    assert len(found) == 2
+    assert any("output 'y': expected" in f for f in found)
+    assert any("out of bounds" in f for f in found)
+
+
 def of_program(name: str) -> CudaProblem:
     entry = PROGRAMS[name]
     return simulated(entry.text, entry.sizes[0])

@@ -19,6 +19,7 @@ from tcdsl.grammar.check.definition import check as check_program
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -134,13 +135,12 @@ def test_epilogues_and_other_types() -> None:
     check([batched(inside, 19, 14, 9, 20, half, "float16")], terms=9, exact=True)
 
 
-@pytest.mark.wide
-def test_the_innermost_of_several_batches() -> None:
+@sampled("exact", [True, False], keep=1)
+def test_the_innermost_of_several_batches(*, exact: bool) -> None:
     a, x = rand(20, 3, 6, 9), rand(20, 3, 9, 18, seed=1)
     out = np.zeros((20, 3, 6, 18), np.float32, order="F")
     p = problem(HEADS, INSIDE(a), INSIDE(x), outs=[out])
-    check([p], terms=9, exact=True)
-    check([p], terms=9, exact=False)
+    check([p], terms=9, exact=exact)
 
 
 @pytest.mark.parametrize(

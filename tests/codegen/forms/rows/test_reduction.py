@@ -68,6 +68,13 @@ def test_along_rows(shapes: list[tuple[int, int]], rng: np.random.Generator) -> 
 
 
 @pytest.mark.cc
+def test_rows_of_any_length_have_one_executable(rng: np.random.Generator) -> None:
+    shapes = ((1, 1), (3, 17), (0, 3), (3, 0))
+    problems = [problem(ROWS, normal(rng, *s), normal(rng, s[1])) for s in shapes]
+    differential([Case(p, exact=False) for p in problems], terms=17)
+
+
+@pytest.mark.cc
 @sampled("shapes", [[(37, 19), (3, 0)], [(1, 1), (9, 2100), (0, 3)]], keep=1)
 def test_along_columns(shapes: list[tuple[int, int]], rng: np.random.Generator) -> None:
     problems = ((COLUMNS, normal(rng, *s), normal(rng, s[0])) for s in shapes)

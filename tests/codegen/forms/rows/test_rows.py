@@ -97,6 +97,12 @@ def test_softmax_of_any_length(lengths: list[tuple[int, int]], rng: np.random.Ge
     check_all(*((SOFTMAX, normal(rng, *s)) for s in lengths))
 
 
+@pytest.mark.cc
+def test_softmax_of_any_length_is_one_executable(rng: np.random.Generator) -> None:
+    problems = [problem(SOFTMAX, normal(rng, *s)) for s in LENGTHS]
+    differential([Case(p, exact=False) for p in problems], 1000)
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_log_softmax(rng: np.random.Generator) -> None:

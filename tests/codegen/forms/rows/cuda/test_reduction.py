@@ -167,11 +167,19 @@ def test_min_and_max_hand_nan_on_wherever_it_stands(rng: np.random.Generator) ->
         differential(problem(text, a), config(lanes=64), exact=(True,))
 
 
+UPDATE = "def f(float(N,M) A) -> (O) { O(n) += A(n,m) }"
+
+
+@pytest.mark.cusim
+def test_an_update_starts_from_what_the_output_holds(rng: np.random.Generator) -> None:
+    p = problem(UPDATE, normal(rng, 5, 140), outs=[normal(rng, 5)])
+    differential(p, config(lanes=64, parts=2), exact=(True,), terms=200)
+
+
 @pytest.mark.wide
 @pytest.mark.cusim
-def test_updates_start_from_what_the_output_holds(rng: np.random.Generator) -> None:
-    text = "def f(float(N,M) A) -> (O) { O(n) += A(n,m) }"
-    p = problem(text, normal(rng, 5, 140), outs=[normal(rng, 5)])
+def test_updates_of_any_schedule_start_from_what_the_output_holds(rng: np.random.Generator) -> None:
+    p = problem(UPDATE, normal(rng, 5, 140), outs=[normal(rng, 5)])
     differential(p, config(), config(lanes=64, parts=2), config(walk="columns", lanes=4), terms=200)
 
 

@@ -119,6 +119,12 @@ def test_what_pieces_do_not_divide_is_refused() -> None:
         lowered(p, config(walk="columns", lanes=1, width=2))
 
 
+@pytest.mark.cusim
+def test_a_norm(rng: np.random.Generator) -> None:
+    layer = problem(LAYERNORM, normal(rng, 3, 70), normal(rng, 70), normal(rng, 70))
+    differential(layer, config(lanes=64), exact=(True,), terms=70)
+
+
 @pytest.mark.wide
 @pytest.mark.cusim
 def test_norms(rng: np.random.Generator) -> None:
