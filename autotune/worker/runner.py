@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tcdsl.autotune.search.budget import Budget
-from tcdsl.autotune.store.trial import Failure
+from tcdsl.autotune.store.trial import Failure, UntunedError
 from tcdsl.autotune.worker import bench
 from tcdsl.autotune.worker.aside import aside
 from tcdsl.autotune.worker.candidate import Candidate
@@ -143,10 +143,19 @@ class Runner:
             with _writing(self._folder):
                 case.save(self._folder)
             self._is_ready = True
-            self._process.start()
+            self._start(self._process)
             self._budget.note_once(self._budget.clock() - begun)
-        self._process.start()
+        self._start(self._process)
         return self._process
+
+    def _start(self, process: WorkerProcess) -> None:
+        try:
+            process.start()
+        except WorkerDiedError as death:  # no candidate was in it
+            raise UntunedError(
+                f"{self._problem.name}: no candidate can be run: the process for them ended as it"
+                f" began: {death}\n  note: the default serves, untuned"
+            ) from None
 
     def _awaited(self) -> Case:
         assert self._case is not None

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,6 +18,7 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.store import TuningStore
+from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.runner import Runner
@@ -105,6 +107,17 @@ def test_a_worker_that_ends_while_it_waits_for_the_case_is_replaced() -> None:
         waiting.kill()
         os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
         assert runner._worker().generation == 2
+
+
+def test_where_no_worker_can_begin_the_default_serves(tmp_path: Path) -> None:
+    class Closed(Toy):
+        @property
+        def bench(self) -> dict[str, Any]:
+            return {"open": "builtins:iter"}  # which wants no case
+
+    with pytest.raises(UntunedError, match="'Case' object is not iterable") as raised:
+        tune([Closed()], cache=tmp_path / "t.db", trials=1)
+    assert "the process for them ended as it began" in str(raised.value)
 
 
 def test_the_wait_for_what_is_made_once_is_no_pace_of_trials() -> None:
