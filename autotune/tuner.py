@@ -152,10 +152,11 @@ class _Stop(threading.Event):
 def _interruptible(report: Reporter) -> Iterator[_Stop]:
     """Turn the first Ctrl-C into a stopped budget; the second one is Python's own again."""
     stop = _Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # signals are the main thread's
-        return
     previous = signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or previous is None:  # signals are the main thread's; or it is not Python's
+        yield stop
+        return
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame

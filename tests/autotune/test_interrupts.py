@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tcdsl.autotune import tuner
+from tcdsl.autotune.report import Silent
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.store import TuningStore
 from tests.autotune.tune_toy import problem
@@ -113,6 +115,15 @@ def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
     after = rows(tmp_path)
     assert len(after) > len(before)
     assert all(after[i] == row for i, row in before.items() if has_ended(row[0]))
+
+
+def test_a_handler_that_is_not_pythons_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "getsignal", lambda _: None)  # as where Python is embedded
+        with tuner._interruptible(Silent()) as stop:
+            assert not stop.is_set()
+    assert signal.getsignal(signal.SIGINT) is ours
 
 
 @pytest.mark.wide
