@@ -19,6 +19,11 @@ def is_operand(value: Any) -> bool:
     return isinstance(value, Tensor | int | float | np.generic)
 
 
+def listed(given: Any) -> Any:
+    """Return what says sizes, places or parts as Python's numbers, though it is a tensor."""
+    return given.tolist() if isinstance(given, Tensor) else given
+
+
 def by_name(
     name: str, definition: nodes.Def, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:

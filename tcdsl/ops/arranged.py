@@ -11,6 +11,7 @@ import numpy as np
 
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.core.dtypes import DType
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.copies import flip
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
@@ -111,8 +112,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of parts of a dimension: so many nearly equal ones, or between places."""
     dim, extent = dim_of(dim, input.ndim), input.shape[dim]
-    cut = indices_or_sections
-    cut = cut.tolist() if isinstance(cut, Tensor) else cut
+    cut = listed(indices_or_sections)
     if isinstance(cut, int):
         if cut <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cut}")
@@ -169,7 +169,7 @@ def repeat_interleave(
     Without `repeats` the first argument is how often, and the numbers of the parts are returned.
     """
     if repeats is None:
-        counts = np.asarray(moved(input.detach(), 0)._array())
+        counts = np.asarray(listed(input), np.int64)
         return moved(from_numpy(np.repeat(np.arange(len(counts)), counts)), input._device)
     if dim is None:
         input, dim = input.reshape(-1), 0
@@ -181,7 +181,7 @@ def repeat_interleave(
                 "repeats must have the same size as input along dim, but got "
                 f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = {extent}"
             )
-        often: Any = np.asarray(moved(repeats.detach(), 0)._array()).reshape(-1)
+        often: Any = np.asarray(listed(repeats), np.int64).reshape(-1)
     else:
         often = int(repeats)
     if np.any(np.asarray(often) < 0):

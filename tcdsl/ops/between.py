@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Tensor
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.joins import stack
 from tcdsl.ops.pointwise import mul
@@ -76,8 +77,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     dims : int, or two lists of int
         The last so many of a and the first of b, or those of each.
     """
-    if isinstance(dims, Tensor):
-        dims = dims.tolist()
+    dims = listed(dims)
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

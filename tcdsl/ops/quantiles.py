@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.joins import cat
@@ -31,7 +32,7 @@ def _quantile(
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
-    wanted = [float(p) for p in q.reshape(-1).tolist()] if isinstance(q, Tensor) else [float(q)]
+    wanted = [float(p) for p in listed(q.reshape(-1))] if isinstance(q, Tensor) else [float(q)]
     if any(not 0 <= p <= 1 for p in wanted):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     rank = input.ndim

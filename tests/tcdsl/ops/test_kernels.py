@@ -151,6 +151,7 @@ ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "dispatch.py",
     "device_calls.py",  # numbers beside tensors on a GPU
     "on_device.py",  # what is moved there
+    "arguments.py",  # sizes, places and parts that a call names by a tensor
     "masks.py",  # what is compacted: places of what is true
     "embeddings.py",  # where bags begin; which rows are looked up
     "sorting.py",
