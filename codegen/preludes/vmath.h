@@ -47,6 +47,9 @@ TC_FN int TC_NAMED(any, TC_VL_f32, i32)(tc_native_i32 c) {
 #endif
 }
 TC_FN int TC_NAMED(any, TC_VL_f64, i64)(tc_native_i64 c) {
+#if TC_VECTOR_BYTES == 16
+  tc_pin(c); /* or gcc 12 makes a choice by the comparison where there is a branch, which SSE2 lacks */
+#endif
   return TC_NAMED(any, TC_VL_f32, i32)((tc_native_i32)c);
 }
 

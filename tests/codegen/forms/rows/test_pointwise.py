@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -26,6 +27,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.codegen.native import ON_X86, compiler_of
 from tests.tiers import sampled
 
 ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + 2 * B(n,m) }"
@@ -278,3 +280,13 @@ def test_a_branch_is_taken_where_it_spares_a_function() -> None:
     assert f"tc_any_v{lanes}i32" in text("A(n) <= 0 ? expm1(A(n)) : A(n)")
     assert "tc_any_" not in text("A(n) <= 0 ? 2 * A(n) : A(n)")
     assert "tc_any_" not in text("A(n) <= 0 ? exp(A(n)) : tanh(A(n))")
+
+
+@ON_X86
+@pytest.mark.cc
+def test_branches_compile_where_vectors_of_doubles_cannot_be_chosen_from() -> None:
+    cc, lanes = compiler_of("cc"), "-DTC_VECTOR_BYTES=16"
+    machine = replace(detect(), isa="avx2", vector_bytes=16, registers=16)
+    text = "def f(double(N) A) -> (O) { O(n) = A(n) != 0 ? exp(A(n)) : A(n) }"
+    case = Case(problem(text, np.arange(-3.0, 4.0)), exact=False)
+    differential([case], cc=replace(cc, flags=(*cc.flags, "-march=x86-64", lanes)), machine=machine)
