@@ -7,8 +7,10 @@
 
 That groups terms in another way than one after the other. So it is for sums and products over what
 lies before (a loop over floats says their order), and for what is the same in any grouping:
-integers, the largest, the smallest. Blocks are cut by sizes alone, so the bits do not depend on
-threads. In a row that runs backwards the lanes still lie as memory does, the last point first.
+integers, the largest, the smallest. Of a loop's largest float rows stay whole: which of two zeros
+it is goes by their order, in which totals do not meet. Blocks are cut by sizes alone, so the bits
+do not depend on threads. In a row that runs backwards the lanes still lie as memory does, the last
+point first.
 """
 
 from __future__ import annotations
@@ -58,8 +60,14 @@ _NAMES = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 def cost_ns(ctx: Context, s: Statement, points: int, rows: int) -> float:
     """Return a rough time of a call, of so many points in so many rows."""
     t = vexpr.lanes_of(s.value.dtype.computed.bits, ctx.machine)
-    pieces = rows if rows >= _ENOUGH_ROWS else max(rows, points // _BLOCK)
+    is_whole = rows >= _ENOUGH_ROWS or not _may_be_cut(s)
+    pieces = rows if is_whole else max(rows, points // _BLOCK)
     return divided_ns(points * (_POINT_NS + point_ns(s) / t), pieces, ctx.spec.threads)
+
+
+def _may_be_cut(s: Statement) -> bool:
+    """Whether totals of blocks have the bits of the text's order, or no order is said."""
+    return s.regroups or s.value.dtype.is_integer
 
 
 def lower(ctx: Context, s: Statement, steps: Steps) -> Lowered:
@@ -130,7 +138,9 @@ class _Scan:
         is_cut = b.all_of(
             b.compare("<", self.count, _ENOUGH_ROWS), b.compare(">=", self.length, 2 * _BLOCK)
         )
-        piece = b.select(is_cut, b.max64(_BLOCK, even), b.max64(1, self.length))
+        piece = b.max64(1, self.length)
+        if _may_be_cut(self.s):
+            piece = b.select(is_cut, b.max64(_BLOCK, even), piece)
         points = max(1, round(TASK_NS / _POINT_NS))
         units = b.max64(1, b.div(b.c64(points), piece))
         return piece, b.ceil_div(self.length, piece), units

@@ -37,7 +37,9 @@ def steps_of(ctx: Context, s: Statement, kept: typed.Read | None) -> Steps | Non
     bits = vexpr.width_of((term,))
     if bits is None or dtype != ops.memory_dtype(s.target) or dtype.computed.bits != bits:
         return None
-    if not (s.regroups or dtype.is_integer or op in ("max", "min")):
+    # max of equal zeros is the second: vectors pass the term so, as a loop has to that goes in them
+    is_extreme = isinstance(s.value, typed.Builtin) and s.value.args[0] == kept
+    if not (s.regroups or dtype.is_integer or is_extreme):
         return None
     if vexpr.unsupported(term, varies(s)) is not None:
         return None

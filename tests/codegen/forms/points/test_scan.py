@@ -120,6 +120,26 @@ def test_loops_over_floats_keep_their_order(op: str) -> None:
         assert titles(p)[-1].endswith("in vectors") is is_grouped
 
 
+@pytest.mark.cc
+def test_which_of_equal_zeros_a_loop_keeps_is_as_the_text_has_it() -> None:
+    """The second: vectors, blocks and points one by one agree on it."""
+    x = RNG.choice(np.array([0.0, -0.0, -1.0], np.float32), (2, 20011))
+    texts = {  # with the row in the order in which it is walked
+        "Y(n, 0) = X(n, 0) for t in 1:M { Y(n, t) = max(Y(n, t - 1), X(n, t)) } }": (1, True),
+        "Y(n, 0) = X(n, 0) for t in 1:M { Y(n, t) = max(X(n, t), Y(n, t - 1)) } }": (1, False),
+        "Y(n, m) = X(n, m) for t in 0:M - 1 "
+        "{ Y(n, M - t - 2) = max(Y(n, M - t - 1), X(n, M - t - 2)) } }": (-1, True),
+    }
+    cases = [Case(problem((HEAD + t).replace("T(", "float("), x), exact=False) for t in texts]
+    for got, (step, term_is_second) in zip(run_cases(cases), texts.values(), strict=True):
+        due = x[:, ::step].copy()
+        for t in range(1, due.shape[1]):
+            pair = due[:, t - 1], due[:, t]
+            a, b = pair if term_is_second else pair[::-1]
+            due[:, t] = np.where(a > b, a, b)
+        assert got[0][:, ::step].tobytes() == due.tobytes()
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "int64"])
