@@ -31,6 +31,7 @@ from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.preludes.abi import MAX_LOOPS
 from tcdsl.codegen.program.decided import decided
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.fission import distributed
@@ -400,7 +401,7 @@ def _with_scans(program: Program, layouts: tuple[Layout, ...]) -> Program:
         layout = homes.get(buffer.home)
         return len(buffer.shape) - 1 if layout is None else layout.unit
 
-    return along_rows(program, unit)
+    return along_rows(program, unit, MAX_LOOPS)
 
 
 def _lowered(

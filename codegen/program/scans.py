@@ -29,8 +29,11 @@ from tcdsl.grammar.types.typed import Expr, Range
 UnitDim = Callable[[str], int | None]  # of a version: the dimension whose elements are neighbours
 
 
-def along_rows(program: Program, unit: UnitDim) -> Program:
-    """Return a program whose loops and sums along rows are statements with an order of points."""
+def along_rows(program: Program, unit: UnitDim, most_loops: int) -> Program:
+    """Return a program whose loops and sums along rows are statements with an order of points.
+
+    A sum that would be one loop more than most_loops stays as it is.
+    """
     loops = {x.first: x for x in program.loops if _is_single(program, x)}
     statements: list[Statement] = []
     blanks: list[Buffer] = []
@@ -47,12 +50,15 @@ def along_rows(program: Program, unit: UnitDim) -> Program:
                     statements[-1] = onto_blank(program, statements[-1], blanks)
                 statements.append(found)
                 continue
-        pair = None if _is_in_loop(program, i) else of_sum(program, s, blanks)
-        if pair is None:
+        own: list[Buffer] = []
+        pair = None if _is_in_loop(program, i) else of_sum(program, s, own)
+        turns = pair is not None and unit(s.target) != dim_along(pair[1])
+        if pair is None or (turns and len(program.loops) + len(made) >= most_loops):
             statements.append(s)
             continue
         start, rest = pair
-        if unit(rest.target) != dim_along(rest):
+        blanks += own
+        if turns:
             rest, loop = as_loop(program, rest, len(statements) + 1)
             made.append(loop)
         statements += start, rest

@@ -120,6 +120,18 @@ def test_loops_over_floats_keep_their_order(op: str) -> None:
         assert titles(p)[-1].endswith("in vectors") is is_grouped
 
 
+def test_more_sums_along_columns_than_a_kernel_has_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest stay sums: a program without a loop is not refused for its loops."""
+    monkeypatch.setattr(compiler, "MAX_LOOPS", 2)  # fewer take less time
+    text = "def f(float(N,M) X) -> (float(N,M) A, float(N,M) B, float(N,M) C) { "
+    text += " ".join(f"{y}(n, m) +=! X(j, m) where j in 0 : n + 1" for y in "ABC") + " }"
+    p = problem(text, numbers("float", 3, 4))
+    unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "k")
+    emitted = compiler.emit_c(unit)
+    assert "k_turns1" in emitted
+    assert "k_turns2" not in emitted
+
+
 @pytest.mark.cc
 def test_which_of_equal_zeros_a_loop_keeps_is_as_the_text_has_it() -> None:
     """The second: vectors, blocks and points one by one agree on it."""
