@@ -62,7 +62,7 @@ class Statement:
     subs_checked: tuple[bool, ...]
     text: str  # the statement as TC text, for headers and `show`
     along: str | None = None  # the output index in whose order points run: a scan (`scans.py`)
-    regroups: bool = False  # of a scan: a sum or product of all that lies before, in any grouping
+    regroups: bool = False  # of a scan: a fold of all that lies before, in any grouping
     _reads: tuple[typed.Read, ...] | None = field(
         default=None, init=False, compare=False, repr=False
     )

@@ -5,12 +5,12 @@
                 for t, a vector at a time: v = sums of lanes up to each; Y = last + v; last += all
                 the points that are left, one by one
 
-That groups terms in another way than one after the other. So it is for sums and products over what
-lies before (a loop over floats says their order), and for what is the same in any grouping:
-integers, the largest, the smallest. Of a loop's largest float rows stay whole: which of two zeros
-it is goes by their order, in which totals do not meet. Blocks are cut by sizes alone, so the bits
-do not depend on threads. In a row that runs backwards the lanes still lie as memory does, the last
-point first.
+That groups terms in another way than one after the other. So it is for sums over what lies before
+(a loop over floats says their order), and for what is the same in any grouping: integers, the
+largest, the smallest. Of a loop's largest float rows stay whole: which of two zeros it is goes by
+their order, in which totals do not meet. Products of floats do not go so: of 0, 2, 2, .. those of a
+block are infinite, and 0 times that is NaN. Blocks are cut by sizes alone, so the bits do not
+depend on threads. In a row that runs backwards the lanes still lie as memory does, the last first.
 """
 
 from __future__ import annotations

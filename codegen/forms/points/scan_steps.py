@@ -39,7 +39,9 @@ def steps_of(ctx: Context, s: Statement, kept: typed.Read | None) -> Steps | Non
         return None
     # max of equal zeros is the second: vectors pass the term so, as a loop has to that goes in them
     is_extreme = isinstance(s.value, typed.Builtin) and s.value.args[0] == kept
-    if not (s.regroups or dtype.is_integer or is_extreme):
+    # factors far apart may over- or underflow, where what lies before is 0 or brings them back
+    is_sum = s.regroups and op != "*"
+    if not (is_sum or dtype.is_integer or is_extreme):
         return None
     if vexpr.unsupported(term, varies(s)) is not None:
         return None

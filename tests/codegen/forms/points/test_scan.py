@@ -133,6 +133,14 @@ def test_more_sums_along_columns_than_a_kernel_has_loops(monkeypatch: pytest.Mon
 
 
 @pytest.mark.cc
+def test_products_that_overflow_behind_a_zero_stay_zero() -> None:
+    x = np.ones((3, 20011), np.float32)
+    x[0], x[0, 0], x[1, :3], x[2, :3] = 2, 0, (0, 1e30, 1e30), (1e30, 1e-25, 1e-25)
+    p = problem(SCANS["product"].replace("T(", "float("), x)
+    np.testing.assert_array_equal(run_cases([Case(p, exact=False)])[0][0], x.cumprod(1))
+
+
+@pytest.mark.cc
 def test_which_of_equal_zeros_a_loop_keeps_is_as_the_text_has_it() -> None:
     """The second: vectors, blocks and points one by one agree on it."""
     x = RNG.choice(np.array([0.0, -0.0, -1.0], np.float32), (2, 20011))
