@@ -88,6 +88,11 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates, times gamma every step_size epochs."""
+        is_due = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
+        return self._present(self.gamma if is_due else 1.0)
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return ``lr * gamma ** (epoch // step_size)``."""
         factor = self.gamma ** (self.last_epoch // self.step_size)
         return [base * factor for base in self.base_lrs]
@@ -112,6 +117,10 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates, times gamma at each milestone."""
+        return self._present(self.gamma ** self.milestones.count(self.last_epoch))
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return ``lr * gamma ** (milestones reached)``."""
         factor = self.gamma ** bisect.bisect_right(self.milestones, self.last_epoch)
         return [base * factor for base in self.base_lrs]
@@ -125,6 +134,10 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates times gamma."""
+        return self._present(1.0 if self._is_initial else self.gamma)
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return ``lr * gamma ** epoch``."""
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
@@ -149,6 +162,19 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates, moved as far as the wave goes from the epoch before."""
+        at, t = self.last_epoch, self.T_max
+        now = self._present()
+        if self._is_initial:
+            return now
+        if (at - 1 - t) % (2 * t) == 0:  # the wave was at eta_min, of which no factor leads away
+            up = (1 - math.cos(math.pi / t)) / 2
+            pairs = zip(now, self.base_lrs, strict=True)
+            return [lr + (base - self.eta_min) * up for lr, base in pairs]
+        by = (1 + math.cos(math.pi * at / t)) / (1 + math.cos(math.pi * (at - 1) / t))
+        return [by * (lr - self.eta_min) + self.eta_min for lr in now]
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return ``eta_min + (lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``."""
         part = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
@@ -219,6 +245,7 @@ class ReduceLROnPlateau:
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = -1
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
         self._reset()
 
     def _reset(self) -> None:
@@ -247,6 +274,11 @@ class ReduceLROnPlateau:
             self._reduce_lr(self.last_epoch)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        """Return the learning rate of each group that the latest step has left."""
+        return self._last_lr
 
     def _reduce_lr(self, epoch: int) -> None:
         for i, group in enumerate(self.optimizer.param_groups):

@@ -10,7 +10,10 @@ __all__ = ["LRScheduler"]
 
 
 class LRScheduler:
-    """The learning rates of an optimizer's groups as functions of the epoch.
+    """The learning rates of an optimizer's groups from epoch to epoch.
+
+    Most make the next rate of the present one, which other schedules, or the program, may have
+    changed; in an epoch that is named (``step(epoch)``) it is made of the first one.
 
     Parameters
     ----------
@@ -33,18 +36,35 @@ class LRScheduler:
         self.optimizer = optimizer
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
-        self.step(last_epoch + 1)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set the first rates; while this goes on `_is_initial` holds."""
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
 
     def get_lr(self) -> list[float]:
         """Return the learning rate of each group in the present epoch."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
+    def _get_closed_form_lr(self) -> list[float]:
+        """Return the same of the first rates, whatever the present ones are."""
+        return self.get_lr()
+
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, or to a given one."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
+        rates = self.get_lr() if epoch is None else self._get_closed_form_lr()
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self._last_lr = self._present()
+
+    def _present(self, factor: float = 1.0) -> list[float]:
+        """Return the present rates times a factor."""
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group that the latest step has set."""

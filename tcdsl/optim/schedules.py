@@ -52,8 +52,8 @@ class MultiplicativeLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return each group's learning rate times its function of the epoch."""
-        now = [group["lr"] for group in self.optimizer.param_groups]
-        if self.last_epoch <= 0:
+        now = self._present()
+        if self._is_initial:
             return now
         pairs = zip(now, self.lr_lambdas, strict=True)
         return [lr * factor(self.last_epoch) for lr, factor in pairs]
@@ -76,6 +76,14 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates, times the factor first and over it behind total_iters."""
+        if self.last_epoch == 0:
+            return self._present(self.factor)
+        if self.last_epoch != self.total_iters:
+            return self._present()
+        return self._present(1 / self.factor) if self.factor else list(self.base_lrs)
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return the learning rate of each group in the present epoch."""
         factor = self.factor if self.last_epoch < self.total_iters else 1.0
         return [base * factor for base in self.base_lrs]
@@ -105,6 +113,17 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates times what the factor changes by."""
+        at = self.last_epoch
+        if at == 0:
+            return self._present(self.start_factor)
+        if self._is_initial or at > self.total_iters:
+            return self._present()
+        rise = self.end_factor - self.start_factor
+        before = self.total_iters * self.start_factor + (at - 1) * rise
+        return self._present(1.0 + rise / before)
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return the learning rate of each group in the present epoch."""
         part = min(self.total_iters, self.last_epoch) / self.total_iters
         factor = self.start_factor + (self.end_factor - self.start_factor) * part
@@ -122,6 +141,13 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the present rates times what the power changes by."""
+        at, total = self.last_epoch, self.total_iters
+        if self._is_initial or at > total:
+            return self._present()
+        return self._present(((1 - at / total) / (1 - (at - 1) / total)) ** self.power)
+
+    def _get_closed_form_lr(self) -> list[float]:
         """Return ``lr * (1 - epoch / total_iters) ** power``."""
         left = 1 - min(self.total_iters, self.last_epoch) / self.total_iters
         return [base * left**self.power for base in self.base_lrs]
@@ -252,7 +278,7 @@ class SequentialLR(_Several):
             group["lr"] = group["initial_lr"]
         for scheduler in self._schedulers:
             scheduler.last_epoch -= 1
-        self._schedulers[0].step()
+        self._schedulers[bisect.bisect_right(self._milestones, 0)]._begin()
         self._keep()
 
     def step(self) -> None:
@@ -280,19 +306,10 @@ class ChainedScheduler(_Several):
         if not schedulers:
             raise ValueError("ChainedScheduler expects at least one scheduler to be chained")
         super().__init__(optimizer or schedulers[0].optimizer, schedulers)
-        self._join()
-
-    def _join(self) -> None:
-        """Set the first rates times what each scheduler makes of them."""
-        for number, group in enumerate(self.optimizer.param_groups):
-            first = group["initial_lr"]
-            group["lr"] = first
-            for scheduler in self._schedulers:
-                group["lr"] *= scheduler.get_last_lr()[number] / first if first else 1.0
         self._keep()
 
     def step(self) -> None:
         """Go on to the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self._join()
+        self._keep()

@@ -31,6 +31,10 @@ SCHEDULES: dict[str, Made] = {
         o, [s.LinearLR(o, 0.1, total_iters=4), s.CosineAnnealingLR(o, 10)], [4]),
     "three in turn": lambda s, o: s.SequentialLR(
         o, [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [3, 8]),
+    "at once with others": lambda s, o: s.ChainedScheduler(
+        [s.MultiplicativeLR(o, lambda epoch: 0.9), s.LinearLR(o, 0.5, total_iters=3)]),
+    "along the wave": lambda s, o: s.CosineAnnealingLR(o, 5, 0.001),
+    "milestones": lambda s, o: s.MultiStepLR(o, [2, 5, 5, 9]),
     "at once": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)]),
 }  # fmt: skip
 
@@ -58,6 +62,27 @@ def test_a_schedule_gives_pytorchs_rates(name: str, kind: str) -> None:
     made = rates(library, optim, SCHEDULES[name], kind)
     wanted = rates(torch, torch.optim, SCHEDULES[name], kind)
     assert made == pytest.approx(wanted, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_schedules_of_one_optimizer_and_the_program_change_what_the_others_left() -> None:
+    found = []
+    for tensors, optimizers in ((library, optim), (torch, torch.optim)):
+        optimizer = optimizers.SGD([tensors.zeros(1, requires_grad=True)], lr=1.0)
+        s = optimizers.lr_scheduler
+        several = [s.ExponentialLR(optimizer, 0.9), s.StepLR(optimizer, 3),
+                   s.CosineAnnealingLR(optimizer, 20, 0.01), s.PolynomialLR(optimizer, 30),
+                   s.ConstantLR(optimizer, 0.5, 4)]  # fmt: skip
+        rates_of_one = []
+        for epoch in range(25):
+            optimizer.step()
+            for schedule in several:
+                schedule.step()
+            if epoch == 7:
+                optimizer.param_groups[0]["lr"] *= 0.5
+            rates_of_one.append(optimizer.param_groups[0]["lr"])
+        found.append(rates_of_one)
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 def test_a_schedule_goes_on_from_its_state() -> None:
