@@ -72,7 +72,15 @@ def scaled_dot_product_attention(
         scores = scores.masked_fill(hidden, -math.inf)
         blind = hidden.all(-1, True)
     elif attn_mask is not None:
-        scores = scores + attn_mask
+        if not attn_mask.dtype.is_floating_point:
+            raise RuntimeError(
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+                f"attn_mask.dtype: {attn_mask.dtype.name} and query.dtype: {query.dtype.name} "
+                "instead."
+            )
+        blind = (attn_mask.detach() == -math.inf).all(-1, True)
+        # Of a row of -inf softmax and its gradient would be NaN, and 0 times NaN is no 0.
+        scores = scores + attn_mask.masked_fill(blind, 0.0)
     weights = softmax(scores, -1)
     if blind is not None and not is_causal:
         weights = weights.masked_fill(blind, 0.0)
@@ -94,13 +102,16 @@ def rms_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape "
             f"{['*', *shape]}, but got input of size{list(input.shape)}"
         )
-    least = _EPSILON[input.dtype.name] if eps is None else eps
     dims = tuple(range(-len(shape), 0))
-    made: Tensor = input * (mean(input * input, dims, True) + least).rsqrt()
-    return made if weight is None else made * weight
+    is_half = input.dtype in (dtypes.float16, dtypes.bfloat16)
+    x = input.to(dtypes.float32) if is_half else input  # squares of halves soon are infinite
+    least = _EPSILON[x.dtype.name] if eps is None else eps
+    made: Tensor = x * (mean(x * x, dims, True) + least).rsqrt()
+    made = made if weight is None else made * weight
+    return made.to(input.dtype) if is_half else made
 
 
-_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+_EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52}
 
 
 def gumbel_softmax(

@@ -157,6 +157,12 @@ class MultiheadAttention(Module):
                 "query should be unbatched 2D or batched 3D tensor but received "
                 f"{query.ndim}-D query tensor"
             )
+        if query.ndim != key.ndim or query.ndim != value.ndim:
+            raise AssertionError(
+                f"For {'unbatched' if is_single else 'batched'} ({query.ndim}-D) `query`, expected "
+                f"`key` and `value` to be {query.ndim}-D but found {key.ndim}-D and "
+                f"{value.ndim}-D tensors respectively"
+            )
         if is_single:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
             if key_padding_mask is not None:
@@ -167,9 +173,14 @@ class MultiheadAttention(Module):
             raise AssertionError(
                 f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}"
             )
+        if not key.shape[:2] == value.shape[:2] == (query.shape[0], key.shape[1]):
+            raise AssertionError(
+                f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's "
+                f"{tuple(value.shape[:2])} or query's batch {query.shape[0]}"
+            )
         b, t, s = query.shape[0], query.shape[1], key.shape[1]
         q, k, v = (
-            x.view(b, -1, self.num_heads, self.head_dim).transpose(1, 2)
+            x.view(b, x.shape[1], self.num_heads, self.head_dim).transpose(1, 2)
             for x in self._projected(query, key, value)
         )
         mask = self._mask(key_padding_mask, attn_mask, (b, t, s), q)
@@ -216,22 +227,24 @@ class MultiheadAttention(Module):
                     f"The shape of the {attention.ndim}D attn_mask is {attention.shape}, but "
                     f"should be {wanted}."
                 )
-            made = _added(attention, like)
+            made = _added("attn_mask", attention, like)
             made = made if attention.ndim == 2 else made.view(b, self.num_heads, t, s)
         if padding is not None:
             if tuple(padding.shape) != (b, s):
                 raise AssertionError(
                     f"expecting key_padding_mask shape of {(b, s)}, but got {padding.shape}"
                 )
-            more = _added(padding, like).view(b, 1, 1, s)
+            more = _added("key_padding_mask", padding, like).view(b, 1, 1, s)
             made = more if made is None else made + more
         return made
 
 
-def _added(mask: Tensor, like: Tensor) -> Tensor:
+def _added(name: str, mask: Tensor, like: Tensor) -> Tensor:
     """Return a mask as what is added to scores: -inf where a bool is True."""
-    if mask.dtype is not library.bool:
+    if mask.dtype.is_floating_point:
         return mask
+    if mask.dtype is not library.bool:
+        raise AssertionError(f"only bool and floating types of {name} are supported")
     zeros = library.zeros(tuple(mask.shape), dtype=like.dtype, device=like.device)
     return zeros.masked_fill(mask, float("-inf"))
 
@@ -328,7 +341,7 @@ class TransformerEncoderLayer(_Layer):
         """Go through the layer; masks as of `MultiheadAttention`."""
 
         def attend(x: Tensor) -> Tensor:
-            return _attended(self.self_attn, x, x, src_mask, src_key_padding_mask)
+            return _attended(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal)
 
         return self._added(2, self._added(1, src, attend), self._fed_forward)
 
@@ -377,16 +390,21 @@ class TransformerDecoderLayer(_Layer):
         """Go through the layer; masks as of `MultiheadAttention`."""
 
         def attend(x: Tensor) -> Tensor:
-            return _attended(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask)
+            return _attended(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def look(x: Tensor) -> Tensor:
-            return _attended(self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask)
+            return _attended(self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask,
+                             memory_is_causal)  # fmt: skip
 
         return self._added(3, self._added(2, self._added(1, tgt, attend), look), self._fed_forward)
 
 
-def _attended(by: MultiheadAttention, x: Tensor, to: Tensor, mask: Mask, padding: Mask) -> Tensor:
-    made: Tensor = by(x, to, to, attn_mask=mask, key_padding_mask=padding, need_weights=False)[0]
+def _attended(
+    by: MultiheadAttention, x: Tensor, to: Tensor, mask: Mask, padding: Mask, is_causal: bool
+) -> Tensor:
+    made: Tensor = by(
+        x, to, to, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal
+    )[0]
     return made
 
 
@@ -431,7 +449,8 @@ class TransformerEncoder(_Layers):
     ) -> Tensor:
         """Go through all layers."""
         for layer in self.layers:
-            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask)
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask,
+                        is_causal=bool(is_causal))  # fmt: skip
         return src if self.norm is None else self.norm(src)
 
 
@@ -453,9 +472,16 @@ class TransformerDecoder(_Layers):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """Go through all layers."""
-        masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+        settings = {
+            "tgt_mask": tgt_mask,
+            "memory_mask": memory_mask,
+            "tgt_key_padding_mask": tgt_key_padding_mask,
+            "memory_key_padding_mask": memory_key_padding_mask,
+            "tgt_is_causal": bool(tgt_is_causal),
+            "memory_is_causal": memory_is_causal,
+        }
         for layer in self.layers:
-            tgt = layer(tgt, memory, *masks)
+            tgt = layer(tgt, memory, **settings)
         return tgt if self.norm is None else self.norm(tgt)
 
 
@@ -524,10 +550,13 @@ class Transformer(Module):
         """Encode src, decode tgt beside it; masks as of `MultiheadAttention`."""
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask)
-        made: Tensor = self.decoder(
-            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
+        made: Tensor = self.decoder(
+            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+            tgt_is_causal, memory_is_causal,
+        )  # fmt: skip
         return made
 
     @staticmethod

@@ -141,3 +141,33 @@ def test_what_is_refused_is_refused_in_words() -> None:
         nn.functional.scaled_dot_product_attention(x, x, x, tc.zeros(3, 3), is_causal=True)
     with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
         nn.MultiheadAttention(4, 2)(x, x, x, is_causal=True)
+
+
+def test_a_query_that_sees_nothing_and_large_halves_give_numbers() -> None:
+    q, k = _normal(1, 3, 4), _normal(1, 5, 4)
+    mask = np.where(np.arange(15).reshape(3, 5) < 5, -np.inf, 0.5).astype(np.float32)
+    found: list[list[Any]] = []
+    for library, functional in ((tc, nn.functional), (torch, torch.nn.functional)):
+        x = [library.tensor(a, requires_grad=True) for a in (q, k, k)]
+        made = functional.scaled_dot_product_attention(*x, library.tensor(mask))
+        made.sum().backward()
+        halves = [library.tensor((q * by).astype(np.float16)) for by in (300, 1e-3)]
+        normed = [functional.rms_norm(x, (4,)) for x in halves]
+        found.append([made.detach().numpy(), *(t.grad.numpy() for t in x),
+                      *(t.numpy() for t in normed)])  # fmt: skip
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-3, rtol=2e-3)
+
+
+def test_masks_hints_and_shapes_that_attention_cannot_follow_are_refused() -> None:
+    layer = nn.MultiheadAttention(8, 2)
+    x, y = tc.tensor(SEQUENCE), tc.tensor(_normal(5, 4, 8))
+    with pytest.raises(AssertionError, match="sequence and batch dims"):
+        layer(x, y, y)
+    with pytest.raises(AssertionError, match="only bool and floating types of attn_mask"):
+        layer(x, x, x, attn_mask=tc.ones(5, 5).long())
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 4), 1)
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        encoder(x, is_causal=True)
+    empty = x[:, :0]
+    assert layer(empty, empty, empty)[0].shape == (5, 0, 8)
