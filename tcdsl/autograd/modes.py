@@ -140,7 +140,8 @@ class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
     Parameters
     ----------
     mode : bool or callable
-        False changes nothing; a function is one that `@inference_mode` stands before.
+        With False calls are recorded, as with `enable_grad`; a function is one that
+        `@inference_mode` stands before.
     """
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -152,17 +153,4 @@ class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
         return made(mode)
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__(on=False)
-        self._is_on = bool(mode)
-
-    def __enter__(self) -> None:
-        if self._is_on:
-            super().__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._is_on:
-            super().__exit__(*exception)
-
-    def __call__(self, function: F) -> F:
-        """Return a function whose calls are in this mode."""
-        return super().__call__(function) if self._is_on else function
+        super().__init__(on=not mode)
