@@ -28,6 +28,7 @@ class Context:
         self._to_save: tuple[Tensor | None, ...] = ()
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
+        self._materializes = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors, arguments or outputs, for `saved_tensors`."""
@@ -42,7 +43,8 @@ class Context:
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Do nothing: gradients that are not there come as zeros."""
+        """Say whether gradients that are not there come to `backward` as zeros, or as None."""
+        self._materializes = bool(value)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -150,18 +152,20 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: l
     shapes = tuple(a.shape if isinstance(a, Tensor) else None for a in args)
     vjp = partial(_pulled, cls, ctx, shapes)
     name = f"{cls.__name__}Backward"
-    record(name, _recipe(len(args), len(tensors)), vjp, args, tuple(tensors), bits)
+    recipe = _recipe(len(args), len(tensors), ctx._materializes)
+    record(name, recipe, vjp, args, tuple(tensors), bits)
     for t in ctx._constant:
         set_fn(t, None, 0)
 
 
 @cache
-def _recipe(n_in: int, n_out: int) -> Recipe:
-    return Recipe(no_vjp, tuple(GRAD + r for r in range(n_out)), tuple(range(n_in)))
+def _recipe(n_in: int, n_out: int, materializes: bool) -> Recipe:
+    grads = tuple(GRAD + r for r in range(n_out))
+    return Recipe(no_vjp, grads, tuple(range(n_in)), takes_none=not materializes)
 
 
 def _pulled(
-    cls: type[Function], ctx: Context, shapes: tuple[Any, ...], *gradients: Tensor
+    cls: type[Function], ctx: Context, shapes: tuple[Any, ...], *gradients: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     count = len(shapes)
     found = cls.backward(ctx, *gradients)

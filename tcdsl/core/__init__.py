@@ -21,7 +21,7 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
     gradient may be asked.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
-Recipe(vjp, taken, to, passed=(), narrow=None)
+Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False)
     What a recorded call keeps, what vjp takes, and whose gradients its results are.
 
     vjp : callable or None
@@ -35,6 +35,8 @@ Recipe(vjp, taken, to, passed=(), narrow=None)
         Inputs whose gradient is that of output 0, as it is.
     narrow : callable (needs) -> Recipe, optional
         Where fewer gradients are asked for; it may take what this one keeps.
+    takes_none : bool
+        Whether vjp takes None, not zeros, for gradients that are not there.
 View(name, rule, recipe, slow, several=0)
     A callable, and a method, that gives a tensor over the memory of its first argument, in another
     layout. Nothing is computed.

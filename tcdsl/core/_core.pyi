@@ -89,6 +89,7 @@ class Recipe:
         to: tuple[int, ...],
         passed: tuple[int, ...] = (),
         narrow: Callable[[int], Recipe] | None = None,
+        takes_none: bool = False,
     ) -> Recipe: ...
 
 class Op:

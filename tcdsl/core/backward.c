@@ -128,10 +128,11 @@ static int was_written(const Node *n, const Slot *kept) {
 }
 
 /* A value for vjp: a new reference. */
-static PyObject *taken(Node *n, unsigned char what, tc_u64 needs, PyObject *const *grads) {
+static PyObject *taken(Node *n, const Recipe *recipe, unsigned char what, tc_u64 needs, PyObject *const *grads) {
   if (what == TAKE_NEEDS) return PyLong_FromUnsignedLongLong(needs);
   if (what >= TAKE_GRAD) {
     int r = what - TAKE_GRAD;
+    if (recipe->takes_none) return newref_or_none(grads[r]);
     return grads[r] ? Py_NewRef(grads[r]) : PyObject_Vectorcall(py.zeros, &forms_of(n)[r].o, 1, NULL);
   }
   int k = 0;
@@ -182,7 +183,7 @@ static int pull(Run *run, Node *n, PyObject **grads, PyObject **to) {
   PyObject *values[MOST_TAKEN + 1], **args = values + 1, *vjp = n->vjp ? n->vjp : r->vjp, *result = NULL;
   int n_args = 0, failed = 0;
   while (vjp && n_args < r->n_taken && !failed) {
-    args[n_args] = taken(n, r->taken[n_args], needs, grads);
+    args[n_args] = taken(n, r, r->taken[n_args], needs, grads);
     failed = !args[n_args];
     n_args += !failed;
   }

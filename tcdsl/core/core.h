@@ -32,6 +32,7 @@ typedef struct Recipe {
   PyObject *vjp;    /* a callable, or NULL where every gradient is handed on as it is */
   PyObject *narrow; /* NULL, or (needs) -> the recipe of fewer gradients, whose values are among those kept */
   int n_taken, n_kept, n_to, n_passed;
+  int takes_none; /* where a gradient is not there: None, not zeros */
   unsigned char taken[MOST_TAKEN]; /* per argument of vjp */
   unsigned char kept[MOST_TAKEN];  /* what nodes keep: the inputs, forms and outputs among those, each once */
   signed char to[MOST_INPUTS];     /* per result of vjp, the input whose gradient it is, or -1 */

@@ -235,7 +235,7 @@ static PyType_Slot node_slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_travers
 static PyType_Spec node_spec = {"tcdsl.core._core.Node", sizeof(Node), sizeof(Slot),
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
-/* ---- Recipe(vjp, taken, to, passed=(), narrow=None) */
+/* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False) */
 
 static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned char *to) {
   Py_ssize_t n = tuple_length(tuple);
@@ -253,13 +253,16 @@ static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned cha
 }
 
 static PyObject *recipe_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", NULL};
+  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", "takes_none", NULL};
   PyObject *vjp, *taken, *to, *passed = NULL, *narrow = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OO", names, &vjp, &taken, &to, &passed, &narrow)) return NULL;
+  int takes_none = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOp", names, &vjp, &taken, &to, &passed, &narrow, &takes_none))
+    return NULL;
   Recipe *r = (Recipe *)PyType_GenericAlloc(type, 0);
   if (!r) return NULL;
   r->vjp = vjp == Py_None ? NULL : Py_NewRef(vjp);
   r->narrow = narrow == Py_None ? NULL : Py_NewRef(narrow);
+  r->takes_none = takes_none;
   r->n_taken = read_bytes(taken, MOST_TAKEN, 0, 255, r->taken);
   r->n_to = read_bytes(to, MOST_INPUTS, -1, MOST_INPUTS - 1, (unsigned char *)r->to);
   r->n_passed = passed ? read_bytes(passed, MOST_INPUTS, 0, MOST_INPUTS - 1, (unsigned char *)r->passed) : 0;

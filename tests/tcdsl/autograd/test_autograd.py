@@ -126,3 +126,27 @@ def test_several_outputs_of_a_function_and_one_without_gradient() -> None:
     assert array(x.grad).tolist() == [3, 3]
     total(plus(a, b)).backward()
     assert array(x.grad).tolist() == [8, 8]
+
+
+@pytest.mark.parametrize("materializes", [True, False])
+def test_gradients_that_are_not_there_come_as_zeros_or_as_none(materializes: bool) -> None:
+    came: list[Any] = []
+
+    class Twice(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            ctx.set_materialize_grads(materializes)
+            return x.clone(), x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            came.extend(gradients)
+            return gradients[0]
+
+    x = tensor([1.0, 2.0], requires_grad=True)
+    first, _ = Twice.apply(x)
+    total(first).backward()
+    assert array(x.grad).tolist() == [1.0, 1.0]
+    assert (came[1] is None) == (not materializes)
+    if materializes:
+        assert array(came[1]).tolist() == [0.0, 0.0]
