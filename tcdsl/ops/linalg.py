@@ -6,7 +6,6 @@ come from `lapack.py`; gradients are made of products and triangles, so they hav
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,12 +29,13 @@ from tcdsl.ops.matrices import (
 )
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.products import matmul
+from tcdsl.ops.results import result
 from tcdsl.ops.systems import triangular
 
-QR = namedtuple("QR", ("Q", "R"))  # as torch's results are
-SVD = namedtuple("SVD", ("U", "S", "V"))
-Slogdet = namedtuple("Slogdet", ("sign", "logabsdet"))
-Eigen = namedtuple("Eigen", ("eigenvalues", "eigenvectors"))
+QR = result("qr", "Q", "R")
+SVD = result("svd", "U", "S", "V")
+Slogdet = result("slogdet", "sign", "logabsdet")
+Eigen = result("symeig", "eigenvalues", "eigenvectors")
 
 
 def _absent(gradient: Tensor) -> bool:
@@ -380,7 +380,7 @@ def eig(input: Tensor, eigenvectors: bool = False) -> Any:
     taken = (OUTPUT, OUTPUT + 1, GRAD, GRAD + 1)
     found = recorded("LinalgEig", (input,), lapack.eig(array_of(input)), _eig_vjp, taken)
     empty = from_numpy(np.empty((0,), input.dtype.numpy))
-    return Eigen(found[0], found[1] if eigenvectors else empty)
+    return result("eig", *Eigen._fields)(found[0], found[1] if eigenvectors else empty)
 
 
 def _eig_vjp(values: Tensor, v: Tensor, d_values: Tensor, d_v: Tensor) -> Tensor:

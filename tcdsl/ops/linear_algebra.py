@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
 from tcdsl.ops.reductions import Dims
 from tcdsl.ops.reductions import norm as _norm
+from tcdsl.ops.results import result
 from tcdsl.ops.systems import gesv, triangular
 from tcdsl.ops.views import dim_of
 
@@ -32,10 +32,10 @@ __all__ = [
 ]  # fmt: skip
 
 LinAlgError = RuntimeError  # what decompositions raise, as PyTorch's is one
-QR = namedtuple("QR", ("Q", "R"))  # as torch's results are
-SVD = namedtuple("SVD", ("U", "S", "Vh"))
-Eigh = namedtuple("Eigh", ("eigenvalues", "eigenvectors"))
-LeastSquares = namedtuple("LeastSquares", ("solution", "residuals", "rank", "singular_values"))
+QR = result("linalg_qr", "Q", "R")
+SVD = result("linalg_svd", "U", "S", "Vh")
+Eigh = result("linalg_eigh", "eigenvalues", "eigenvectors")
+LeastSquares = result("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 Order = float | str | None
 
 

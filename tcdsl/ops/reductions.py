@@ -10,24 +10,18 @@ import warnings
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import DType, uint8
 from tcdsl.ops.over import over
+from tcdsl.ops.results import result
 from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, same, widen
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 Dims = int | Sequence[int] | None
-
-
-class Extreme(NamedTuple):
-    """The values of extremes and where they are."""
-
-    values: Tensor
-    indices: Tensor
 
 
 # What a definition computes in, and its gradient where that is not the derived one.
@@ -170,6 +164,9 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 # ---- extremes
 
 
+_EXTREMES = {which: result(which, "values", "indices") for which in ("max", "min")}
+
+
 def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None and input.numel():
         return _reduced(f"a{which}", input, None, keepdim)
@@ -182,8 +179,9 @@ def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         return _reduced(f"a{which}", input, None, keepdim)
     if not dims:  # of rank 0: itself, at 0
-        return Extreme(input.clone(), argmax(input))
-    return Extreme(*op_over(f"{which}_with_indices", input.ndim, dims, bool(keepdim))(input))
+        return _EXTREMES[which](input.clone(), argmax(input))
+    op = op_over(f"{which}_with_indices", input.ndim, dims, bool(keepdim))
+    return _EXTREMES[which](*op(input))
 
 
 def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
@@ -199,7 +197,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
     Returns
     -------
-    Tensor or Extreme
+    Tensor, or values and indices
     """
     return _extreme("max", input, dim, keepdim)
 

@@ -6,7 +6,6 @@ finds both at once. The first few of an order need no sort: a kernel finds them 
 
 from __future__ import annotations
 
-from collections import namedtuple
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.reductions import not_empty
+from tcdsl.ops.results import named, result
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -29,7 +29,7 @@ _LONG = (dtypes.int64, dtypes.float64)  # beside which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
 _MERGED = 5000  # which NumPy merges sooner than it parts them
 _ONE_BY_ONE = 16  # of an order that are found one after the other
-Sorted = namedtuple("Sorted", ("values", "indices"))  # as torch's results are
+Sorted = result("sort", "values", "indices")
 
 
 def _array(input: Tensor) -> np.ndarray[Any, Any]:
@@ -111,6 +111,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return found
 
 
+@named
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k largest elements along a dimension, or the least, in order, and their places."""
     if not input.ndim:
@@ -137,6 +138,7 @@ def _along(array: np.ndarray[Any, Any], dim: int, some: slice) -> np.ndarray[Any
     return array[(*[slice(None)] * dim, some)]
 
 
+@named
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th least element along a dimension, k from 1 on, and where it is."""
     dim = dim_of(dim, input.ndim)
@@ -154,6 +156,7 @@ def _one(found: Any, place: int, dim: int, keepdim: bool) -> Any:
     return Sorted(*(t if keepdim else t.squeeze(dim) for t in both))
 
 
+@named
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the lower of the middle elements: of all, or along a dimension, and where it is.
 
@@ -191,6 +194,7 @@ def _of_nothing(input: Tensor) -> Tensor:
     return _placed(input, np.full((), value, kind))
 
 
+@named
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the element that comes most often along a dimension, the least of several."""
     if not input.ndim:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes
 from tcdsl.ops.indexing import gather
@@ -12,20 +11,14 @@ from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import sub
 from tcdsl.ops.products import matmul
-from tcdsl.ops.reductions import Dims, Extreme, amax, amin, dims_of, mean, nansum, std, var
+from tcdsl.ops.reductions import Dims, amax, amin, dims_of, mean, nansum, std, var
+from tcdsl.ops.results import result
 from tcdsl.ops.rules import same
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
-AMinMax = namedtuple("AMinMax", ("min", "max"))  # as torch's results are
-
-
-class Spread(NamedTuple):
-    """A spread and the mean."""
-
-    spread: Tensor
-    mean: Tensor
+AMinMax = result("aminmax", "min", "max")
 
 
 @cache
@@ -40,21 +33,22 @@ def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     return made
 
 
-def _extreme_so_far(name: str, input: Tensor, dim: int) -> Extreme:
+def _extreme_so_far(name: str, input: Tensor, dim: int) -> Any:
+    kind = result(name, "values", "indices")
     if not input.ndim:
         dim_of(dim, 0)
-        return Extreme(input.clone(), input.new_zeros((), dtype=dtypes.int64))
+        return kind(input.clone(), input.new_zeros((), dtype=dtypes.int64))
     dim = dim_of(dim, input.ndim)
     _, indices = _op_over(name, input.ndim, (dim,), None)(input.detach())
-    return Extreme(gather(input, dim, indices), indices)
+    return kind(gather(input, dim, indices), indices)
 
 
-def cummax(input: Tensor, dim: int) -> Extreme:
+def cummax(input: Tensor, dim: int) -> Any:
     """Return the greatest of all elements up to each, and where the last of them is."""
     return _extreme_so_far("cummax", input, dim)
 
 
-def cummin(input: Tensor, dim: int) -> Extreme:
+def cummin(input: Tensor, dim: int) -> Any:
     """Return the least of all elements up to each, and where the last of them is."""
     return _extreme_so_far("cummin", input, dim)
 
@@ -74,14 +68,14 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return AMinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
-def std_mean(input: Tensor, dim: Any = None, *args: Any, **named: Any) -> Spread:
+def std_mean(input: Tensor, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Tensor]:
     """Return the standard deviation and the mean; see `std`."""
-    return Spread(std(input, dim, *args, **named), _mean_beside(input, dim, args, named))
+    return std(input, dim, *args, **named), _mean_beside(input, dim, args, named)
 
 
-def var_mean(input: Tensor, dim: Any = None, *args: Any, **named: Any) -> Spread:
+def var_mean(input: Tensor, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Tensor]:
     """Return the variance and the mean; see `var`."""
-    return Spread(var(input, dim, *args, **named), _mean_beside(input, dim, args, named))
+    return var(input, dim, *args, **named), _mean_beside(input, dim, args, named)
 
 
 def _mean_beside(input: Tensor, dim: Any, args: Any, named: dict[str, Any]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,15 @@ def test_a_gradient_goes_where_the_values_came_from() -> None:
     expected = np.zeros_like(a)
     np.put_along_axis(expected, found.indices.numpy(), np.array([[1.0], [2.0], [3.0]]), 0)
     np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["max", "min", "sort", "topk", "kthvalue", "median", "mode", "cummax"]
+)
+def test_results_print_as_torchs_and_are_pickled(name: str) -> None:
+    how = (1, 0) if name in ("topk", "kthvalue") else (0,)
+    made, wanted = (getattr(lib.tensor([3, 1, 2]), name)(*how) for lib in (tc, torch))
+    assert repr(made) == repr(wanted)
+    again = pickle.loads(pickle.dumps(made))
+    assert type(again) is type(made)
+    assert again.indices.tolist() == wanted.indices.tolist()
