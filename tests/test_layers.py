@@ -77,6 +77,7 @@ ROOMS = {
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
     " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance tcdsl/tensors",
+    "tcdsl/backends": "",
     "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain",
     "tcdsl/chance": "tcdsl/calls/process tcdsl/core",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"

@@ -14,11 +14,13 @@ pytestmark = [pytest.mark.torch, pytest.mark.cc]
 SCRIPT = """
 import sys
 import torch
+import torch.backends.cudnn as cudnn
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import optim
 from torch.utils.data import DataLoader, TensorDataset
 
+cudnn.benchmark = True
 x = torch.linspace(-1, 1, 24).reshape(12, 2)
 y = (x[:, 0] * x[:, 1] > 0).long()
 model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
