@@ -12,14 +12,14 @@ from tcdsl.ops.arranged import movedim
 from tcdsl.ops.joins import stack
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
-from tcdsl.ops.rules import NAMES, broadcast_shape
+from tcdsl.ops.rules import NAMES, broadcast_shape, widen
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of, expand
 
 ops = Family(__file__)
 
 _NAMED = {
-    0.0: ops.op("cdist0", vjp=None),
+    0.0: ops.op("cdist0", vjp=lambda needs, d_out, x1, x2: (x1 * 0, x2 * 0), saves=("x1", "x2")),
     1.0: ops.op("cdist1"),
     2.0: ops.op("cdist2", vjp="cdist2_vjp"),
     math.inf: ops.op("cdist_inf", vjp="cdist_inf_vjp"),
@@ -164,7 +164,11 @@ def chained(matrices: list[Tensor]) -> Tensor:
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
     """Return the powers of each element of a row, the highest first unless told otherwise."""
     count = x.shape[0] if N is None else N
-    powers = [x**p if p else x * 0 + 1 for p in range(count)]
+    kind = widen((x,))
+    if not count:
+        return x.new_empty(x.shape[0], 0, dtype=kind)  # type: ignore[no-any-return]
+    x = x.to(kind)
+    powers = [x**p if p else x.new_ones(x.shape[0]) for p in range(count)]
     return stack(powers if increasing else powers[::-1], 1)
 
 

@@ -32,6 +32,8 @@ def _quantile(
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if isinstance(q, Tensor) and q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     wanted = [float(p) for p in listed(q.reshape(-1))] if isinstance(q, Tensor) else [float(q)]
     if any(not 0 <= p <= 1 for p in wanted):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
@@ -130,8 +132,11 @@ def searchsorted(
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
         )
     right = right or side == "right"
-    row, is_number = sorted_sequence.detach(), not isinstance(input, Tensor)
-    values = row.new_full((), input) if is_number else input.detach()
+    row = sorted_sequence.detach()
+    if isinstance(input, Tensor):
+        values = input.detach()
+    else:
+        values = row.new_full((), input, dtype=promote((row, input)))
     if sorter is not None:
         row = gather(row, -1, sorter)
     if row.ndim != 1 and tuple(row.shape[:-1]) != tuple(values.shape[:-1]):
@@ -166,9 +171,9 @@ def isin(
 ) -> Tensor:
     """Tell which elements are among others."""
     if not isinstance(elements, Tensor):
-        elements = test_elements.new_tensor(elements)
+        elements = test_elements.new_tensor(elements, dtype=promote((test_elements, elements)))
     if not isinstance(test_elements, Tensor):
-        test_elements = elements.new_tensor(test_elements)
+        test_elements = elements.new_tensor(test_elements, dtype=promote((elements, test_elements)))
     kind = promote((elements, test_elements))
     asked, known = elements.detach().to(kind), test_elements.detach().to(kind).reshape(-1)
     known = masked_select(known, known == known)  # NaN equals nothing, and has no place in an order

@@ -119,17 +119,15 @@ def not_empty(name: str, input: Tensor, dim: Dims) -> None:
 def _sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """Sum elements over dimensions; integers and bools as int64."""
-    found: Tensor = _reduced("sum", _typed(input, dtype), dim, keepdim)
-    return found
+    """Sum elements over dimensions; integers and bools as int64 unless a type is named."""
+    return _typed(_reduced("sum", _typed(input, dtype), dim, keepdim), dtype)
 
 
 def _prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """Multiply elements over a dimension; integers and bools as int64."""
-    found: Tensor = _reduced("prod", _typed(input, dtype), dim, keepdim)
-    return found
+    return _typed(_reduced("prod", _typed(input, dtype), dim, keepdim), dtype)
 
 
 sum = ops.row("sum", text="sum_all", types=widen, slow=_sum)
@@ -428,7 +426,7 @@ def _needs_floats(name: str, input: Tensor) -> None:
 
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the sums of all elements up to each, along a dimension."""
-    return _along("cumsum", _typed(input, dtype), dim, None)
+    return _typed(_along("cumsum", _typed(input, dtype), dim, None), dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
@@ -437,7 +435,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     Steps along a dimension wait for each other, and rows do not: where there are many rows whose
     elements lie next to each other they are stepped through side by side, in a transposed copy.
     """
-    input = _typed(input, dtype)
+    if dtype is not None:
+        return _typed(cumprod(_typed(input, dtype), dim), dtype)
     shape = tuple(input.shape)
     last = len(shape) - 1
     if last < 1 or dim_of(dim, len(shape)) != last or input.numel() < 4096:

@@ -13,7 +13,7 @@ from tcdsl.ops.pointwise import sub
 from tcdsl.ops.products import matmul
 from tcdsl.ops.reductions import Dims, amax, amin, dims_of, mean, nansum, std, var
 from tcdsl.ops.results import result
-from tcdsl.ops.rules import same
+from tcdsl.ops.rules import floating, same
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -136,6 +136,8 @@ def cov(input: Tensor, *, correction: int = 1) -> Tensor:
             f"cov(): expected input to have two or fewer dimensions but got an input with "
             f"{input.ndim} dimensions"
         )
+    if not input.dtype.is_floating_point:
+        input = input.to(floating((input,)))
     rows = input.reshape(1, -1) if input.ndim < 2 else input
     apart = rows - mean(rows, 1, keepdim=True)
     made = matmul(apart, apart.t()) / max(rows.shape[1] - correction, 0)

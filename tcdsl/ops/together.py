@@ -97,6 +97,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """Return all choices of r elements of a row, shape (choices, r)."""
     if input.ndim != 1:
         raise RuntimeError("Expect a 1D vector, but got shape " + str(list(input.shape)))
+    if r == 0:
+        return input.new_empty(0)  # type: ignore[no-any-return]
     kind = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(kind(range(input.shape[0]), r)), np.int64).reshape(-1, r)
     return index_select(input, 0, from_numpy(places.reshape(-1))).view(places.shape)  # type: ignore[no-any-return]

@@ -1,0 +1,56 @@
+"""Operations at their edges give PyTorch's values, types and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+TIES = [0.0, 1.0, 2.0], [0.5, 1.0, 2.0]
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "the first of equals has the gradient of fmax": lambda t, x: t.fmax(x(TIES[0]), x(TIES[1])),
+    "and of fmin": lambda t, x: t.fmin(x(TIES[0]), x(TIES[1])),
+    "the slope of xlogy at 0": lambda t, x: t.xlogy(x(TIES[0]), x(TIES[1])),
+    "counts of differences have the gradient 0": lambda t, x: t.cdist(
+        x([TIES[0]]), x([TIES[1]]), 0
+    ),
+    "powers of 0 are 1 of what is no number": lambda t, x: t.vander(t.tensor([np.nan, 2]), 1),
+    "powers of small integers": lambda t, x: t.vander(t.tensor([1, 9], dtype=t.int8), 4),
+    "no powers": lambda t, x: t.vander(t.ones(2), 0),
+    "a number between integers": lambda t, x: t.searchsorted(t.tensor([1, 2, 3]), 2.5),
+    "a number that no integer is": lambda t, x: t.isin(t.tensor([1, 2, 3]), 2.5),
+    "no number of integers": lambda t, x: t.isin(2.5, t.tensor([1, 2, 3])),
+    "choices of nothing": lambda t, x: t.combinations(t.ones(3), 0),
+    "covariances of integers": lambda t, x: t.cov(t.tensor([[0, 1, 4], [2, 2, 3]])),
+    "sums of a named type": lambda t, x: t.tensor([200, 100]).sum(0, dtype=t.uint8),
+    "sums so far of a named type": lambda t, x: t.tensor([200, 100]).cumsum(0, dtype=t.uint8),
+    "products so far of a named type": lambda t, x: t.tensor([20, 10]).cumprod(0, dtype=t.int32),
+    "products of a named type": lambda t, x: t.tensor([20, 10]).prod(0, dtype=t.int16),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_it_is_as_torchs(name: str) -> None:
+    found = []
+    for t in (library, torch):
+        leaves: list[Any] = []
+
+        def leaf(values: Any, t: Any = t, leaves: list[Any] = leaves) -> Any:
+            leaves.append(t.tensor(values, requires_grad=True))
+            return leaves[-1]
+
+        made = CALLS[name](t, leaf)
+        if leaves:
+            made.sum().backward()
+        arrays = [made.detach().numpy(), *(x.grad.numpy() for x in leaves)]
+        found.append(arrays)
+    for mine, theirs in zip(*found, strict=True):
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
