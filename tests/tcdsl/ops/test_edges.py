@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl import library
+from tcdsl import library, nn
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -54,3 +54,23 @@ def test_it_is_as_torchs(name: str) -> None:
     for mine, theirs in zip(*found, strict=True):
         assert mine.dtype == theirs.dtype
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_places_at_the_edge_of_an_image_have_no_slope_and_nan_is_its_first_element() -> None:
+    image = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
+    grid = np.array([[-1, -1], [1, 1], [1, 0.5], [0.25, -0.5], [2, -3]], np.float32)
+    found = []
+    for t, functional in ((library, nn.functional), (torch, torch.nn.functional)):
+        place = t.tensor(grid.reshape(1, 1, 5, 2), requires_grad=True)
+        made = functional.grid_sample(
+            t.tensor(image), place, padding_mode="border", align_corners=True
+        )
+        made.sum().backward()
+        found.append((made.detach().numpy(), place.grad.numpy()))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+    nowhere = library.tensor([[[[np.nan, 1]]]])  # PyTorch's way back reads outside there
+    made = nn.functional.grid_sample(
+        library.tensor(image), nowhere, padding_mode="border", align_corners=True
+    )
+    assert made.item() == 9
