@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from tcdsl.core import GRAD, Op, Recipe, Tensor, record, set_grad_enabled
-from tcdsl.core.dtypes import DType
 from tcdsl.ops.internal import copy_
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.rules import Operands, promote
@@ -23,7 +22,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     Parameters
     ----------
     tensors : sequence of Tensor, shapes equal but in `dim`
-        An empty one of rank 1 counts for nothing.
+        An empty one of rank 1 gives nothing but its type.
     dim : int
 
     Raises
@@ -59,16 +58,11 @@ def _joining(rank: int, dim: int, count: int) -> Op:
     whole = placed(sizes, " + ".join(extents))
     return op_of_text(
         f"def cat<T>({params}) -> (T({whole}) out) {{\n{statements}}}",
-        types=_of_joined,
+        types=promote,
         shape=partial(_check_parts, at),
         vjp=partial(_cut, at),
         saves=tuple(f"like:x{k}" for k in range(count)),
     )
-
-
-def _of_joined(operands: Operands) -> DType:
-    """Return the type of a join, for which what is empty and of rank 1 does not count."""
-    return promote([t for t in operands if t.numel() or t.ndim != 1] or operands[:1])
 
 
 def _check_parts(at: int, operands: Operands) -> None:
@@ -87,26 +81,23 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
     """Join tensors of any number, rank and type: each is copied by itself."""
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    parts = [t for t in tensors if t.numel() or t.ndim != 1]
+    dtype = promote(tensors)
+    parts = [t if t.dtype is dtype else t.to(dtype) for t in tensors if t.numel() or t.ndim != 1]
     if not parts:
-        return tensors[0].clone()  # type: ignore[no-any-return]
+        return tensors[0].to(dtype).clone()  # type: ignore[no-any-return]
     if len(parts) > _MOST:
         rows = [cat(parts[i : i + _MOST], dim) for i in range(0, len(parts), _MOST)]
         return cat(rows, dim, out=out)
-    first, dtype = tuple(parts[0].shape), parts[0].dtype
+    first = tuple(parts[0].shape)
     at = dim_of(dim, len(first))
-    lengths, needs, is_mixed = [], 0, False
+    lengths, needs = [], 0
     for i, t in enumerate(parts):
         shape = tuple(t.shape)
         if shape != first:
             _check_joined(first, shape, i, at)
         lengths.append(shape[at])
         needs |= t.requires_grad << i
-        is_mixed |= t.dtype is not dtype
     whole = (*first[:at], sum(lengths), *first[at + 1 :])
-    if is_mixed:
-        dtype = promote(parts)
-        parts = [t.to(dtype) for t in parts]
     made = empty_beside(parts[0], whole, dtype) if out is None else out
     if out is not None and out.shape != whole:
         out.resize_(whole)

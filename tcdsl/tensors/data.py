@@ -92,6 +92,8 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     if not is_array and (array.dtype.kind == "f" or array.size == 0):
         return array.astype(default_float().numpy, copy=False)
     if not is_array and array.dtype.kind in "iu":
+        if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+            raise ValueError("Overflow when unpacking long long")
         return array.astype(np.int64, copy=False)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 

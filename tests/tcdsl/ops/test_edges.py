@@ -32,6 +32,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "sums of a named type": lambda t, x: t.tensor([200, 100]).sum(0, dtype=t.uint8),
     "sums so far of a named type": lambda t, x: t.tensor([200, 100]).cumsum(0, dtype=t.uint8),
     "products so far of a named type": lambda t, x: t.tensor([20, 10]).cumprod(0, dtype=t.int32),
+    "the type of a join counts what is empty": lambda t, x: t.cat([t.zeros(0), t.tensor([1, 2])]),
     "products of a named type": lambda t, x: t.tensor([20, 10]).prod(0, dtype=t.int16),
 }
 
