@@ -66,7 +66,6 @@ class _Told(Function):
     def forward(ctx: Any, *args: Any) -> Any:
         """Return the tensors."""
         ctx.call = args[0]
-        ctx.set_materialize_grads(False)
         return args[1:]
 
     @staticmethod
