@@ -160,6 +160,7 @@ class Simulator:
         changing: int = 0,
     ) -> None:
         lib = _library()
+        self._delete = lib.cusim_delete  # names of the module are gone when the process ends
         self._machine = lib.cusim_new(_ORDERS.index(order), seed, checked, counters)
         if changing:
             lib.cusim_change(self._machine, changing)
@@ -170,7 +171,7 @@ class Simulator:
         self.report = Report()
 
     def __del__(self) -> None:
-        _library().cusim_delete(self._machine)
+        self._delete(self._machine)
 
     def add(
         self,
