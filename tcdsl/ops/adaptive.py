@@ -147,14 +147,22 @@ def _known_pool(rank: int, shape: tuple[int, ...], output_size: Size) -> _Pool:
     return _Pool(size, image, _regular(image, size), rows, (*before, *size))
 
 
+def _longest(extent: int, windows: int) -> int:
+    """Return how many elements the largest of so many windows over an extent has.
+
+    Window i is of floor(i n / o) to ceil((i + 1) n / o). The remainders of i n by o are all
+    multiples of what o and n share, so the most is behind the last of these.
+    """
+    if not windows:
+        return 1
+    return -(-(extent + windows - math.gcd(extent, windows)) // windows)
+
+
 @lru_cache(maxsize=4096)
 def _max_of(rank: int, image: tuple[int, ...], size: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
     """Return the op of the greatest elements, and the shape of the image that it takes."""
     one = (1,) if rank == 1 else ()  # an image of height 1
-    most = tuple(
-        max(-(-(i + 1) * n // o) - i * n // o for i in range(o))
-        for n, o in zip(one + image, one + size, strict=True)
-    )
+    most = tuple(_longest(n, o) for n, o in zip(one + image, one + size, strict=True))
     return _max(most, one + size), one + image
 
 

@@ -437,6 +437,7 @@ def adaptive() -> Iterator[Sample]:
     yield Sample("adaptive_avg_pool2d", (_normal(1, 2, 5, 3), (4, 7)))
     yield Sample("adaptive_avg_pool3d", (_normal(1, 2, 2, 5, 7), (5, 5, 6)))
     yield Sample("adaptive_max_pool2d", (_normal(1, 2, 6, 4), (3, 2), True), order=1)
+    yield Sample("adaptive_max_pool2d", (_normal(1, 2, 5, 3), (4, 7)), order=1)
 
 
 def resampling() -> Iterator[Sample]:

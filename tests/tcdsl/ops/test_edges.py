@@ -75,3 +75,11 @@ def test_places_at_the_edge_of_an_image_have_no_slope_and_nan_is_its_first_eleme
         library.tensor(image), nowhere, padding_mode="border", align_corners=True
     )
     assert made.item() == 9
+
+
+def test_no_windows_of_an_image_have_no_greatest_elements() -> None:
+    image = np.zeros((2, 3, 5), np.float32)
+    made, places = nn.functional.adaptive_max_pool2d(
+        library.tensor(image), (0, 2), return_indices=True
+    )
+    assert made.shape == places.shape == (2, 0, 2)
