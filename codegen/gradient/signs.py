@@ -25,7 +25,8 @@ def without_signs(parts: Sequence[Part], kept: Collection[str]) -> list[Part]:
     kept: tensors that have to hold what they do: results, and what loops carry on.
     """
     out = [*parts]
-    for at, line in enumerate(out):
+    for at in range(len(parts)):
+        line = out[at]  # as the lines before have left it
         if not isinstance(line, Line) or line.op != "+=!" or not line.value.dtype.is_float:
             continue
         if not isinstance(line.value, typed.Unary) or line.value.op != "-":

@@ -68,8 +68,13 @@ def walk(e: typed.Expr) -> Iterator[typed.Expr]:
         todo += reversed(operands(x))
 
 
-def any_of(leaf: Callable[[typed.Expr], bool]) -> Callable[[typed.Expr], bool]:
-    """Return whether an expression computes with a leaf of some kind; every node is asked once."""
+def any_of(
+    is_one: Callable[[typed.Expr], bool], *, inner: bool = False
+) -> Callable[[typed.Expr], bool]:
+    """Return whether an expression computes with a leaf of some kind; every node is asked once.
+
+    inner: whether what computes may be of that kind, not leaves alone.
+    """
     known: dict[int, tuple[typed.Expr, bool]] = {}  # by identity; what is kept stays itself
 
     def holds(e: typed.Expr) -> bool:
@@ -83,7 +88,8 @@ def any_of(leaf: Callable[[typed.Expr], bool]) -> Callable[[typed.Expr], bool]:
                 continue
             todo.pop()
             if id(x) not in known:
-                known[id(x)] = x, any(known[id(p)][1] for p in parts) if parts else leaf(x)
+                is_here = (inner or not parts) and is_one(x)
+                known[id(x)] = x, is_here or any(known[id(p)][1] for p in parts)
         return known[id(e)][1]
 
     return holds
@@ -179,6 +185,7 @@ class LaneScope:
     statements: list[ir.Stmt]
     known: dict[typed.Expr, ir.Expr] = field(default_factory=dict)
     _varies: Callable[[typed.Expr], bool] = field(init=False)
+    _costs: Callable[[typed.Expr], bool] = field(init=False)
     _named: dict[int, ir.Expr] = field(default_factory=dict)
     _numbers: Numbers = field(default_factory=Numbers)
     _uses: Counter[int] = field(default_factory=Counter)
@@ -205,6 +212,7 @@ class LaneScope:
         """Return the value of e: a vector if it varies, else a scalar."""
         self._uses.update(map(self._numbers.of, walk(e)))
         self._varies = any_of(self.varies)  # anew: what is in the tile changes
+        self._costs = any_of(_is_heavy, inner=True)
         return self._value(e)
 
     def vector(self, e: typed.Expr) -> ir.Expr:
@@ -284,7 +292,7 @@ class LaneScope:
 
     def _select(self, c: ir.Expr, a: typed.Expr, b: typed.Expr, t: ir.Vector) -> ir.Expr:
         """Return a or b by lanes. What costs much is left out where no lane asks for it."""
-        a_costs, b_costs = map(_costs, (a, b))
+        a_costs, b_costs = map(self._costs, (a, b))
         if a_costs == b_costs:
             return vector_call("select", t, c, self._vector(a), self._vector(b))
         c = self.name(c)
@@ -314,9 +322,9 @@ class LaneScope:
         return _converted(value, t)
 
 
-def _costs(e: typed.Expr) -> bool:
-    """Whether a branch computes something that is worth a look at who asks for it."""
-    return any(isinstance(x, typed.Builtin) and x.name in HEAVY for x in walk(e))
+def _is_heavy(e: typed.Expr) -> bool:
+    """Whether this alone is worth a look at who asks for it."""
+    return isinstance(e, typed.Builtin) and e.name in HEAVY
 
 
 def rounded(value: ir.Expr, t: ir.Vector, half: DType) -> ir.Expr:

@@ -28,6 +28,13 @@ TEXTS = {
         }""",
         "(B(m, d) - A(n, d))",
     ),
+    "readers of a sum that has lost its sign": (
+        """def f(float(N,D) X, float(M,D) C, float(M) W) -> (Y) {
+            T(n, m) +=! (X(n, d) - C(m, d)) * (X(n, d) - C(m, d))
+            Y(n, m) = exp(-W(m) * W(m) * T(n, m))
+        }""",
+        "(C(m, d) - X(n, d))",
+    ),
     "a result that is its adjoint": (
         """def f(float(N) X, float(N) T) -> (L) {
             D(n) = X(n) - T(n)  L +=! sin(D(n)) * D(n)
