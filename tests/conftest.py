@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tcdsl.codegen.toolchain import nvrtc
+from tests.tiers import share
 
 # How long an example takes is the machine's affair: on a busy one any takes longer than 200 ms.
 settings.register_profile("tcdsl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
     parser.addoption("--wide", action="store_true", help="run the tests marked wide too")
     parser.addoption("--deep", action="store_true", help="run every test: wide and deep too")
+    parser.addoption("--share", metavar="K/N", help="run the K-th of N shares, each test in one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,6 +64,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [tier for tier in TIERS if not any(config.getoption(o) for o in asked[tier])]
     waiting = config.stash[LEFT]
     taken: list[pytest.Item] = []
+    asked_for = config.getoption("--share")
+    if asked_for is not None:
+        is_in = share(asked_for)
+        items[:] = [item for item in items if is_in(item.nodeid)]
     for item in items:  # thousands wait: even to skip one costs milliseconds
         tier = next((tier for tier in left if item.get_closest_marker(tier)), None)
         if tier:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from tests.tiers import drawn, sampled
+from tests.tiers import drawn, sampled, share
 
 TESTS = Path(__file__).parent
 THREE = """
@@ -73,6 +73,8 @@ def test_few_examples_are_drawn_always_and_many_are_wide() -> None:
         ([], 2, ["2 wide tests wait for --wide", "1 deep tests wait for --deep"]),
         (["--wide"], 4, ["1 deep tests wait for --deep"]),
         (["--deep"], 5, []),
+        (["--deep", "--share", "1/2"], 4, []),
+        (["--deep", "--share", "2/2"], 1, []),
     ],
     keep=1,
 )
@@ -86,4 +88,33 @@ def test_a_tier_runs_when_it_is_asked_for(
     run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
     assert f"{ran} passed" in run.stdout, run.stdout + run.stderr
     assert [line for line in run.stdout.splitlines() if "wait for" in line] == left
-    assert f"mark cc: {3 if option else 1} run, 0 skipped" in run.stdout
+    if "--share" not in option:
+        assert f"mark cc: {3 if option else 1} run, 0 skipped" in run.stdout
+
+
+def test_each_test_is_in_one_share_whenever_and_wherever_it_runs() -> None:
+    names = [f"tests/test_a.py::test_b[{n}]" for n in range(1000)]
+    shares = [[n for n in names if share(f"{k}/10")(n)] for k in range(1, 11)]
+    assert sorted(n for part in shares for n in part) == sorted(names)
+    assert all(60 < len(part) < 140 for part in shares)
+    assert share("10/10")(names[0])  # not by Python's hash, which each process salts
+    assert all(share("1/1")(n) for n in names)
+    for wrong in ("0/10", "11/10", "3", "3/", "-1/2", "1/2/3", ""):
+        with pytest.raises(pytest.UsageError, match="which of how many"):
+            share(wrong)
+
+
+def test_ci_runs_a_share_of_a_long_tier(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(TESTS.parent / ".ci" / "run", tmp_path / ".ci")
+    pytest_here = tmp_path / ".venv" / "bin" / "pytest"
+    pytest_here.parent.mkdir(parents=True)
+    pytest_here.write_text("#!/bin/sh\necho pytest $*\n")
+    pytest_here.chmod(0o755)
+    command = [str(tmp_path / ".ci" / "run"), "deep", "3/10", "wide", "deep"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [x for x in run.stdout.splitlines() if x.startswith("pytest")] == [
+        "pytest --deep -m deep -n auto --share 3/10",
+        "pytest --wide -m wide -n auto",
+        "pytest --deep -m deep -n auto",
+    ]

@@ -1,7 +1,9 @@
-"""Which cases of a long list every run sees, and which only the wider one."""
+"""Which cases of a long list every run sees, which only the wider one; shares of long tiers."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -36,6 +38,27 @@ def sampled(
         case, tier = listed[i], pytest.mark.wide if i in often else pytest.mark.deep
         listed[i] = pytest.param(*case.values, marks=(*case.marks, tier), id=case.id)
     return pytest.mark.parametrize(names, listed, ids=ids)
+
+
+def share(text: str) -> Callable[[str], bool]:
+    """Return whether a test, by its node id, is in a share: the third of ten is "3/10".
+
+    By a hash of the id alone: each test is in one of the ten, wherever and whenever they run.
+
+    Raises
+    ------
+    pytest.UsageError
+        If text does not say which of how many.
+    """
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if not found or int(found[1]) > int(found[2]):
+        raise pytest.UsageError(f"--share takes which of how many, as 3/10, got {text}")
+    which, of = int(found[1]), int(found[2])
+
+    def is_in(nodeid: str) -> bool:
+        return int(hashlib.sha256(nodeid.encode()).hexdigest(), 16) % of == which - 1
+
+    return is_in
 
 
 def _spread(places: Sequence[int], count: int) -> set[int]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part, walk
 from tcdsl.codegen.program.expressions import map_typed, walk_typed
-from tcdsl.grammar.types import typed
+from tcdsl.grammar.types import builtins, typed
 from tcdsl.grammar.types.typed import Expr
 
 
@@ -64,8 +65,17 @@ def _read_with_sign(parts: Sequence[Part], at: int) -> list[Part] | None:
 
 
 def _negative(e: Expr, name: str) -> Expr:
-    is_read = isinstance(e, typed.Read) and e.tensor == name
-    return typed.Unary("-", e, e.dtype) if is_read else e
+    match e:
+        case typed.Read(tensor) if tensor == name:
+            return typed.Unary("-", e, e.dtype)
+        case typed.Builtin(
+            builtins.PAD, (typed.Unary("-", typed.Read(tensor) as read), outside)
+        ) if tensor == name:  # which takes an element as it is
+            is_zero = isinstance(outside, typed.Lit) and outside.value == 0
+            turned = replace(e, args=(read, outside if is_zero else g.neg(outside)))
+            return typed.Unary("-", turned, e.dtype)
+        case _:
+            return e
 
 
 def _reads(e: Expr) -> list[typed.Read]:
