@@ -10,6 +10,7 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.core import Tensor
+from tcdsl.nn.placed import is_undrawn
 
 __all__ = [
     "calculate_gain",
@@ -43,10 +44,12 @@ Fill = Callable[..., Tensor]
 
 
 def _unrecorded(fill: Fill) -> Fill:
-    """Fill a tensor without recording it, whatever it requires."""
+    """Fill a tensor without recording it, whatever it requires, but where nothing is drawn."""
 
     @functools.wraps(fill)
     def wrapped(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if is_undrawn():
+            return tensor
         with library.no_grad():
             return fill(tensor, *args, **kwargs)
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 __all__ = [
     "CPU",
     "Device",
     "current_gpu",
+    "default_device",
     "device_at",
     "device_of",
     "place_of",
     "set_current_gpu",
+    "set_default",
 ]
 
 
@@ -39,7 +43,7 @@ class Device:
         If there is no such kind of device.
     """
 
-    __slots__ = ("index", "type")
+    __slots__ = ("index", "type")  # a `with` block makes it the default: see `default_device`
     type: str
     index: int | None
 
@@ -66,6 +70,25 @@ class Device:
 
     def __reduce__(self) -> Any:
         return Device, (self.type, self.index)
+
+    def __enter__(self) -> Device:
+        """Let new tensors of this thread lie here, unless they are told otherwise."""
+        _before().append(default_device())
+        set_default(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        set_default(_before().pop())
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function whose new tensors lie here."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -104,15 +127,36 @@ def set_current_gpu(number: int) -> None:
     _of_thread.gpu = number
 
 
+def default_device() -> Device:
+    """Return where new tensors of this thread lie that are told nothing."""
+    found: Device = getattr(_of_thread, "default", CPU)
+    return found
+
+
+def set_default(device: Device | None) -> None:
+    """Let new tensors of this thread lie there, None being the host."""
+    _of_thread.default = CPU if device is None else device_of(device)
+
+
+def _before() -> list[Device]:
+    """Return the defaults that the `with` blocks of this thread go back to."""
+    if not hasattr(_of_thread, "before"):
+        _of_thread.before = []
+    found: list[Device] = _of_thread.before
+    return found
+
+
 def device_of(wanted: Any) -> Device:
-    """Return the device that a caller names, None being the host; 'cuda' is the thread's GPU.
+    """Return the device that a caller names, None being the default; 'cuda' is the thread's GPU.
 
     Raises
     ------
     RuntimeError
         If there is no such kind of device.
     """
-    if wanted is None or wanted is CPU:
+    if wanted is None:
+        return default_device()
+    if wanted is CPU:
         return CPU
     found = Device(wanted)
     if found.type == "cpu":

@@ -11,7 +11,7 @@ from tcdsl.ops import internal, on_device
 from tcdsl.ops.dispatch import forget_forms
 from tcdsl.ops.rules import default_float, joined, set_default_float
 from tcdsl.ops.table import publish
-from tcdsl.tensors.devices import place_of
+from tcdsl.tensors.devices import Device, default_device, place_of, set_default
 
 __all__ = ["TYPE_NAMES"]
 
@@ -135,6 +135,16 @@ def set_default_tensor_type(t: Any) -> None:
     set_default_dtype(type_named(t))
 
 
+def get_default_device() -> Device:
+    """Return where new tensors of this thread lie that are not told otherwise."""
+    return default_device()
+
+
+def set_default_device(device: Any) -> None:
+    """Let new tensors of this thread that are not told otherwise lie there; None is the host."""
+    set_default(None if device is None else Device(device))
+
+
 def promote_types(type1: DType, type2: DType) -> DType:
     """Return the smallest type that holds two."""
     return joined(type1, type2)
@@ -166,7 +176,9 @@ for _name, _method in _METHODS.items():
 for _name, _dtype in _CASTS.items():
     publish(_cast(_name, _dtype), (_name,), on=("Tensor",))
 for _function in (
+    get_default_device,
     get_default_dtype,
+    set_default_device,
     set_default_dtype,
     set_default_tensor_type,
     promote_types,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
+from tcdsl.nn.init import constant_
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 
 __all__ = [
     "CELU",
@@ -292,10 +294,17 @@ class PReLU(Module):
         What the weights begin as.
     """
 
+    @placed
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         super().__init__()
         self.num_parameters = num_parameters
-        self.weight = Parameter(library.full((num_parameters,), init))
+        self.weight = Parameter(blank(num_parameters))
+        self.init = init
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Begin anew."""
+        constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute each element."""

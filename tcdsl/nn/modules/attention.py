@@ -15,6 +15,7 @@ from tcdsl.nn.modules.linear import Linear
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.modules.norms import LayerNorm
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 
 __all__ = [
     "MultiheadAttention",
@@ -62,6 +63,7 @@ class MultiheadAttention(Module):
     Vaswani et al., "Attention is all you need", 2017.
     """
 
+    @placed
     def __init__(
         self,
         embed_dim: int,
@@ -96,14 +98,14 @@ class MultiheadAttention(Module):
         self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
         parts = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         if self._qkv_same_embed_dim:
-            self.in_proj_weight = Parameter(library.empty(3 * embed_dim, embed_dim))
+            self.in_proj_weight = Parameter(blank(3 * embed_dim, embed_dim))
             for name in parts:
                 self.register_parameter(name, None)
         else:
             for name, width in parts.items():
-                setattr(self, name, Parameter(library.empty(embed_dim, width)))
+                setattr(self, name, Parameter(blank(embed_dim, width)))
             self.register_parameter("in_proj_weight", None)
-        made = Parameter(library.empty(3 * embed_dim)) if bias else None
+        made = Parameter(blank(3 * embed_dim)) if bias else None
         self.register_parameter("in_proj_bias", made)
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias)
         self._reset_parameters()
@@ -312,6 +314,7 @@ class TransformerEncoderLayer(_Layer):
     bias : bool
     """
 
+    @placed
     def __init__(
         self,
         d_model: int,
@@ -354,6 +357,7 @@ class TransformerDecoderLayer(_Layer):
     As of `TransformerEncoderLayer`.
     """
 
+    @placed
     def __init__(
         self,
         d_model: int,
@@ -497,6 +501,7 @@ class Transformer(Module):
         In place of those.
     """
 
+    @placed
     def __init__(
         self,
         d_model: int = 512,

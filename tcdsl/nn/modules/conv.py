@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 Size = int | tuple[int, ...]
+MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def each(value: Size, dims: int) -> tuple[int, ...]:
@@ -48,12 +49,15 @@ class _Conv(Module):
         out_channels: int,
         kernel_size: Size,
         stride: Size,
-        padding: Size,
+        padding: Size | str,
         dilation: Size,
         output_padding: Size,
         groups: int,
         bias: bool,
+        padding_mode: str,
     ) -> None:
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
         if in_channels % groups:
             raise ValueError("in_channels must be divisible by groups")
         if out_channels % groups:
@@ -62,16 +66,31 @@ class _Conv(Module):
         self.out_channels = out_channels
         self.kernel_size = each(kernel_size, self.dims)
         self.stride = each(stride, self.dims)
-        self.padding = each(padding, self.dims)
+        self.padding = padding if isinstance(padding, str) else each(padding, self.dims)
+        self._check_padding(padding_mode)
+        self.padding_mode = padding_mode
         self.dilation = each(dilation, self.dims)
         self.output_padding = each(output_padding, self.dims)
         self.groups = groups
         outer, inner = (
             (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         )
-        self.weight = Parameter(library.empty(outer, inner // groups, *self.kernel_size))
-        self.register_parameter("bias", Parameter(library.empty(out_channels)) if bias else None)
+        self.weight = Parameter(blank(outer, inner // groups, *self.kernel_size))
+        self.register_parameter("bias", Parameter(blank(out_channels)) if bias else None)
         self.reset_parameters()
+
+    def _check_padding(self, mode: str) -> None:
+        """Refuse words that say no padding."""
+        if isinstance(self.padding, str):
+            words = ("same", "valid")
+            if self.padding not in words:
+                raise ValueError(
+                    f"Invalid padding string {self.padding!r}, should be one of {words}"
+                )
+            if self.padding == "same" and any(s != 1 for s in self.stride):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+        if mode not in MODES:
+            raise ValueError(f"padding_mode must be one of {MODES}, but got padding_mode='{mode}'")
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
@@ -91,7 +110,9 @@ class _Conv(Module):
                 text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"
-        return text if self.bias is not None else text + ", bias=False"
+        if self.bias is None:
+            text += ", bias=False"
+        return text if self.padding_mode == "zeros" else f"{text}, padding_mode={self.padding_mode}"
 
 
 class _Forward(_Conv):
@@ -103,36 +124,54 @@ class _Forward(_Conv):
     kernel_size : int or tuple
         Extents of the window.
     stride, padding, dilation : int or tuple
-        Steps of the window, zeros before and behind each dimension, steps within the window.
+        Steps of the window, elements before and behind each dimension, steps within the window.
+        `padding` may be "same", as many as keep the extents, or "valid", none.
     groups : int
         Parts that the channels are divided into, each with weights of its own.
     bias : bool
         Whether a number is added to each output channel.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}
+        What these elements are.
     """
 
     _convolve: Callable[..., Tensor]
 
+    @placed
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
         kernel_size: Size,
         stride: Size = 1,
-        padding: Size = 0,
+        padding: Size | str = 0,
         dilation: Size = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
     ) -> None:
         super().__init__()
         self._set_up(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
+            padding_mode,
+        )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
         """Convolve, (N, C, ...) to (N, F, ...)."""
+        padding: Size | str = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = functional.pad(input, self._widths(), self.padding_mode), 0
         return self._convolve(
-            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
+
+    def _widths(self) -> list[int]:
+        """Return how many elements go before and behind each dimension, the last one first."""
+        if self.padding == "valid":
+            return [0] * (2 * self.dims)
+        if self.padding == "same":
+            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            return [n for t in reversed(totals) for n in (t // 2, t - t // 2)]
+        return [int(w) for w in reversed(self.padding) for _ in range(2)]
 
 
 class Conv1d(_Forward):
@@ -168,11 +207,13 @@ class _Transposed(_Conv):
     groups : int
     bias : bool
     dilation : int or tuple
+    padding_mode : {"zeros"}
     """
 
     transposed = True
     _convolve: Callable[..., Tensor]
 
+    @placed
     def __init__(
         self,
         in_channels: int,
@@ -184,8 +225,11 @@ class _Transposed(_Conv):
         groups: int = 1,
         bias: bool = True,
         dilation: Size = 1,
+        padding_mode: str = "zeros",
     ) -> None:
         super().__init__()
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         self._set_up(
             in_channels,
             out_channels,
@@ -196,6 +240,7 @@ class _Transposed(_Conv):
             output_padding,
             groups,
             bias,
+            padding_mode,
         )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:

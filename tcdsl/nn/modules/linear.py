@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 
@@ -44,12 +44,13 @@ class Linear(Module):
     weight: Parameter
     bias: Parameter | None
 
+    @placed
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(library.empty(out_features, in_features))
-        self.register_parameter("bias", Parameter(library.empty(out_features)) if bias else None)
+        self.weight = Parameter(blank(out_features, in_features))
+        self.register_parameter("bias", Parameter(blank(out_features)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -91,6 +92,7 @@ class Bilinear(Module):
     weight: Parameter
     bias: Parameter | None
 
+    @placed
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True
     ) -> None:
@@ -98,8 +100,8 @@ class Bilinear(Module):
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
-        self.weight = Parameter(library.empty(out_features, in1_features, in2_features))
-        self.register_parameter("bias", Parameter(library.empty(out_features)) if bias else None)
+        self.weight = Parameter(blank(out_features, in1_features, in2_features))
+        self.register_parameter("bias", Parameter(blank(out_features)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

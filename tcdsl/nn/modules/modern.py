@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 
 __all__ = ["GELU", "Hardsigmoid", "Hardswish", "Mish", "RMSNorm", "SiLU"]
 
@@ -100,6 +100,7 @@ class RMSNorm(Module):
 
     weight: Parameter | None
 
+    @placed
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -111,7 +112,7 @@ class RMSNorm(Module):
         self.normalized_shape = tuple(shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        there = Parameter(library.empty(self.normalized_shape)) if elementwise_affine else None
+        there = Parameter(blank(self.normalized_shape)) if elementwise_affine else None
         self.register_parameter("weight", there)
         self.reset_parameters()
 

@@ -332,9 +332,9 @@ class Module:
 
     # -- types and places ---------------------------------------------------------------------
 
-    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Put what a function makes of them in place of all parameters, gradients and buffers."""
-        for child in self.children():
+        for child in self.children() if recurse else ():
             child._apply(fn)
         for parameter in self._parameters.values():
             if parameter is None:
@@ -391,6 +391,10 @@ class Module:
     def cuda(self, device: Any = None) -> Self:
         """Move parameters and buffers to a GPU's memory."""
         return self._apply(lambda t: t.cuda(device))
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move parameters and buffers without their contents, which are undefined then."""
+        return self._apply(lambda t: as_blank(t, device), recurse)
 
     def share_memory(self) -> Self:
         """Let parameters and buffers lie where processes that are started later can share them."""
@@ -616,6 +620,14 @@ def _quoted(names: list[str]) -> str:
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+def as_blank(value: Tensor, device: Any) -> Tensor:
+    """Return a tensor of undefined contents in the shape and type of another."""
+    from tcdsl import library  # late: modules are made, and go through, without the library
+
+    made: Tensor = library.empty_like(value, device=device)
+    return made
 
 
 def as_tensor(value: Any) -> Tensor:

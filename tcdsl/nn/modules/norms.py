@@ -10,6 +10,7 @@ from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, place, placed
 
 __all__ = [
     "BatchNorm1d",
@@ -39,6 +40,8 @@ class _Running(Module):
         Whether channels are scaled and shifted by parameters.
     track_running_stats : bool
         Whether statistics of training are kept, and used in evaluation.
+    bias : bool
+        Whether channels that are scaled are shifted too.
 
     Attributes
     ----------
@@ -56,6 +59,7 @@ class _Running(Module):
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
+    @placed
     def __init__(
         self,
         num_features: int,
@@ -63,6 +67,8 @@ class _Running(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features = num_features
@@ -70,14 +76,12 @@ class _Running(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name in ("weight", "bias"):
-            self.register_parameter(
-                name, Parameter(library.empty(num_features)) if affine else None
-            )
+        for name, is_there in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(blank(num_features)) if is_there else None)
         tracks = track_running_stats
-        self.register_buffer("running_mean", library.zeros(num_features) if tracks else None)
-        self.register_buffer("running_var", library.ones(num_features) if tracks else None)
-        count = library.tensor(0, dtype=library.int64) if tracks else None
+        self.register_buffer("running_mean", blank(num_features) if tracks else None)
+        self.register_buffer("running_var", blank(num_features) if tracks else None)
+        count = library.tensor(0, dtype=library.int64, device=place()) if tracks else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
@@ -175,6 +179,7 @@ class _InstanceNorm(_Running):
         "Normalise channels", "Normalise each channel of each sample"
     )
 
+    @placed
     def __init__(
         self,
         num_features: int,
@@ -182,8 +187,10 @@ class _InstanceNorm(_Running):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise, shape (N, C, ...)."""
@@ -238,6 +245,7 @@ class LayerNorm(Module):
     weight: Parameter | None
     bias: Parameter | None
 
+    @placed
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -252,9 +260,7 @@ class LayerNorm(Module):
         self.elementwise_affine = elementwise_affine
         for name, is_there in (("weight", True), ("bias", bias)):
             has = elementwise_affine and is_there
-            self.register_parameter(
-                name, Parameter(library.empty(self.normalized_shape)) if has else None
-            )
+            self.register_parameter(name, Parameter(blank(self.normalized_shape)) if has else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -287,6 +293,8 @@ class GroupNorm(Module):
         Added to the variance.
     affine : bool
         Whether channels are scaled and shifted by parameters.
+    bias : bool
+        Whether they are shifted too.
 
     Attributes
     ----------
@@ -301,8 +309,15 @@ class GroupNorm(Module):
     weight: Parameter | None
     bias: Parameter | None
 
+    @placed
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
@@ -311,10 +326,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name in ("weight", "bias"):
-            self.register_parameter(
-                name, Parameter(library.empty(num_channels)) if affine else None
-            )
+        for name, is_there in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(blank(num_channels)) if is_there else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

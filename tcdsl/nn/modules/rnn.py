@@ -10,6 +10,7 @@ from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 from tcdsl.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from tcdsl.ops import recurrent
 
@@ -50,6 +51,7 @@ class RNNBase(Module):
         ``_reverse`` for the second network. At first uniform in +- 1 / sqrt(N).
     """
 
+    @placed
     def __init__(
         self,
         mode: str,
@@ -87,7 +89,7 @@ class RNNBase(Module):
                 if bias:
                     shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
                 for name, shape in shapes.items():
-                    setattr(self, _name(name, layer, direction), Parameter(library.empty(shape)))
+                    setattr(self, _name(name, layer, direction), Parameter(blank(shape)))
         self.reset_parameters()
 
     @property
@@ -210,6 +212,7 @@ class RNN(RNNBase):
         As of `RNNBase`.
     """
 
+    @placed
     def __init__(
         self,
         input_size: int,
@@ -287,16 +290,17 @@ class RNNCellBase(Module):
     bias_ih: Parameter | None
     bias_hh: Parameter | None
 
+    @placed
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
         gates = _OPS[self.mode][1] * hidden_size
-        self.weight_ih = Parameter(library.empty(gates, input_size))
-        self.weight_hh = Parameter(library.empty(gates, hidden_size))
+        self.weight_ih = Parameter(blank(gates, input_size))
+        self.weight_hh = Parameter(blank(gates, hidden_size))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(library.empty(gates)) if bias else None)
+            self.register_parameter(name, Parameter(blank(gates)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -343,6 +347,7 @@ class RNNCell(RNNCellBase):
         'tanh' or 'relu'.
     """
 
+    @placed
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"
     ) -> None:

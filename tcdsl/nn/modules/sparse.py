@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any, Self
 
-from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.placed import blank, placed
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -49,6 +49,7 @@ class Embedding(Module):
 
     weight: Parameter
 
+    @placed
     def __init__(
         self,
         num_embeddings: int,
@@ -73,7 +74,7 @@ class Embedding(Module):
         if sparse:
             _say_dense(type(self).__name__)
         if _weight is None:
-            self.weight = Parameter(library.empty(num_embeddings, embedding_dim))
+            self.weight = Parameter(blank(num_embeddings, embedding_dim))
             self.reset_parameters()
         elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
             raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
@@ -153,6 +154,7 @@ class EmbeddingBag(Module):
 
     weight: Parameter
 
+    @placed
     def __init__(
         self,
         num_embeddings: int,
@@ -173,7 +175,7 @@ class EmbeddingBag(Module):
         self.sparse = sparse
         if sparse:
             _say_dense(type(self).__name__)
-        self.weight = Parameter(library.empty(num_embeddings, embedding_dim))
+        self.weight = Parameter(blank(num_embeddings, embedding_dim))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,16 +1,25 @@
 """What is done to parameters, gradients and sequences beside modules."""
 
 from tcdsl.nn.utils import rnn
-from tcdsl.nn.utils.clip import clip_grad_norm_, clip_grad_value_
+from tcdsl.nn.utils.clip import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
+from tcdsl.nn.utils.undrawn import skip_init
 from tcdsl.nn.utils.vectors import parameters_to_vector, vector_to_parameters
 from tcdsl.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
     "parameters_to_vector",
     "remove_weight_norm",
     "rnn",
+    "skip_init",
     "vector_to_parameters",
     "weight_norm",
 ]
