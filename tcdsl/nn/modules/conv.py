@@ -66,7 +66,7 @@ class _Conv(Module):
         self.out_channels = out_channels
         self.kernel_size = each(kernel_size, self.dims)
         self.stride = each(stride, self.dims)
-        self.padding = padding if isinstance(padding, str) else each(padding, self.dims)
+        self.padding: Any = padding if isinstance(padding, str) else each(padding, self.dims)
         self._check_padding(padding_mode)
         self.padding_mode = padding_mode
         self.dilation = each(dilation, self.dims)
@@ -171,7 +171,7 @@ class _Forward(_Conv):
         if self.padding == "same":
             totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [n for t in reversed(totals) for n in (t // 2, t - t // 2)]
-        return [int(w) for w in reversed(self.padding) for _ in range(2)]
+        return [w for w in reversed(each(self.padding, self.dims)) for _ in range(2)]
 
 
 class Conv1d(_Forward):
