@@ -16,7 +16,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -42,13 +41,6 @@ def pool(int64(N,C,Y,X) P, float(N,C,Y,X) g, float(N,C,H,W) like) -> (float(N,C,
 }"""
 
 
-@dataclass(frozen=True)
-class Scatter(Problem):
-    """A problem with smaller inputs, whose subscripts are inside too."""
-
-    small: tuple[Array, ...]
-
-
 def chosen(kind: str, extent: int, *shape: int) -> Array:
     """Return subscripts: all equal, uniform, or few often and many seldom (Zipf)."""
     rng = np.random.default_rng(5)
@@ -59,54 +51,48 @@ def chosen(kind: str, extent: int, *shape: int) -> Array:
     return rng.integers(0, extent, shape)
 
 
-def problems() -> Iterator[Scatter]:
+def problems() -> Iterator[Problem]:
     """Yield the problems, embeddings first."""
-    three = np.zeros(3, np.int64)
     for n, d in ((50_000, 64), (50_000, 256), (1000, 64), (1000, 256)):
         for count in (4096, 65536):
             for kind in ("uniform", "zipf", "equal"):
-                yield Scatter(
+                yield Problem(
                     f"embedding {n}x{d} {count} {kind}",
                     EMBEDDING,
                     (chosen(kind, n, count), rand(count, d), rand(n, d)),
                     lambda i, g, like: torch.ops.aten.embedding_dense_backward(
                         g, i, like.shape[0], -1, False
                     ),
-                    (three, rand(3, 5), rand(3, 5)),
                 )
-    yield Scatter(
+    yield Problem(
         "bag 50000x64 4096x16",
         BAG,
         (chosen("zipf", 50_000, 4096, 16), rand(4096, 64), rand(50_000, 64)),
         bag_backward,
-        (np.zeros((3, 2), np.int64), rand(3, 5), rand(3, 5)),
     )
     for n in (1000, 1 << 16, 1 << 20):
-        yield Scatter(
+        yield Problem(
             f"scatter-add {n} 1M",
             ADD,
             (chosen("uniform", n, 1 << 20), rand(1 << 20), rand(n)),
             lambda i, g, like: torch.zeros_like(like).scatter_add_(0, i, g),
-            (three, rand(3), rand(3)),
         )
     for n in (256, 1000, 1 << 16):
-        yield Scatter(
+        yield Problem(
             f"histogram {n} 1M",
             HISTOGRAM,
             (chosen("uniform", n, 1 << 20), rand(n)),
             lambda i, like: torch.bincount(i, minlength=like.shape[0]),
-            (three, rand(3)),
         )
     image = rand(16, 64, 56, 56)
     pooled, places = F.max_pool2d(torch.from_numpy(image), 2, return_indices=True)
-    yield Scatter(
+    yield Problem(
         "max pool 16x64x56x56",
         POOL,
         (places.numpy(), rand(*pooled.shape), image),
         lambda p, g, like: torch.ops.aten.max_pool2d_with_indices_backward(
             g, like, [2, 2], [2, 2], [0, 0], [1, 1], False, p
         ),
-        (np.zeros((1, 1, 2, 2), np.int64), rand(1, 1, 2, 2), rand(1, 1, 3, 3)),
     )
 
 
@@ -121,12 +107,12 @@ def bag_backward(i: torch.Tensor, g: torch.Tensor, like: torch.Tensor) -> torch.
     return found
 
 
-def measure(p: Scatter, seconds: float) -> dict[str, float]:
+def measure(p: Problem, seconds: float) -> dict[str, float]:
     """Return microseconds by executable; new: of the exact one, its output made anew too."""
     tensors = p.tensors()
     want = p.peer(*tensors).numpy()
     out = np.zeros_like(want)
-    kernels = {"exact": kernel(p.text), "generic": generic(p.text, p.small)}
+    kernels = {"exact": kernel(p.text), "generic": generic(p.text, p.inputs)}
     for form, k in kernels.items():
         check(f"{p.name}, {form}", k(*p.inputs), want, 1e-3)
     calls: dict[str, Callable[[], object]] = {

@@ -184,7 +184,7 @@ def sizes(only: str, seconds: float) -> list[dict[str, Any]]:
         calls: dict[str, Callable[[], object]] = {}
         for label, k in (
             ("exact", kernel(case.text)),
-            ("generic", generic(case.text, case.inputs, out)),
+            ("generic", generic(case.text, case.inputs)),
         ):
             calls[label] = functools.partial(k, *case.inputs, out=out)
             calls[label]()
@@ -252,7 +252,7 @@ def relaid(
     for d in which:
         operands[d] = change(operands[d])
     a, b, out = operands
-    kernels = {"exact": kernel(case.text), "generic": generic(case.text, (a, b), out)}
+    kernels = {"exact": kernel(case.text), "generic": generic(case.text, (a, b))}
     calls: dict[str, Callable[[], object]] = {}
     for form, k in kernels.items():
         calls[form] = functools.partial(k, a, b, out=out)

@@ -7,6 +7,10 @@ reached in GFLOP/s and GB/s, then geometric means by kind and the worst. Nothing
 `--tune SECONDS` says so. `--random COUNT` times that many random shapes of each form instead,
 beside torch. A result that differs from a peer's is told and counts for nothing; then the exit
 status is 1.
+
+`--generic` also times executables for any sizes, in turns with those for exact sizes in one process
+(`--peers tcdsl`: nothing else), by the clock and by the time of all processors, and prints the
+worst; a ratio above 1.08 (1.15 where a call takes less than 50 us) misses the aim.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ Row = dict[str, Any]
 
 _ROUNDS = 5  # in which the peers of a workload take turns
 _QUANTILE = 0.2
+_AIM, _AIM_SHORT, _SHORT_US = 1.08, 1.15, 50  # times the exact executable's; of calls so short
 
 
 class Suite:
@@ -63,11 +68,17 @@ class Suite:
                     turns.append((peer, variant))
                     results[peer, variant] = place / f"{variant}.npy"
             turns = [turn for turn in turns if self._is_right(turn, results, workload, row)]
+        is_rated = ("tcdsl", "generic") in turns
+        turns = [turn for turn in turns if turn != ("tcdsl", "generic")]  # it has turns of its own
         samples: dict[tuple[str, str], list[float]] = defaultdict(list)
         for _ in range(_ROUNDS):
             for peer, variant in turns:
                 share = seconds / _ROUNDS / len(turns)
                 samples[peer, variant] += self._processes[peer].time(variant, share)
+        if is_rated:
+            found = self._processes["tcdsl"].beside(("untuned", "generic"), seconds)
+            both = zip(("wall", "cpu"), found["untuned"], found["generic"], strict=True)
+            row["generic"] = {clock: (e / 1e3, g / 1e3) for clock, e, g in both}
         for (peer, variant), times in samples.items():
             label = f"{peer} {variant}".strip()
             row["us"][label] = float(np.quantile(times, _QUANTILE)) / 1e3
@@ -81,7 +92,7 @@ class Suite:
         row: Row,
     ) -> bool:
         """Hold a result against that of torch or, where there is none, of the first peer."""
-        judges = [t for t in results if t[0] != "tcdsl"]
+        judges = [t for t in results if t[0] != "tcdsl"] or [("tcdsl", "untuned")]
         judge = next((t for t in judges if t == ("torch", "")), judges[0] if judges else None)
         if judge is None or turn == judge:
             return True
@@ -192,6 +203,7 @@ def main() -> int:
     finally:
         suite.stop()
     summary(rows)
+    of_any_size(rows)
     if options.png:
         from suite_parts.pictures import draw
 
@@ -207,10 +219,40 @@ def _print(table: Table, row: Row) -> None:
         for k, v in row["us"].items()
         if us and k.startswith("tcdsl ") and k != "tcdsl untuned"
     ]
+    if "generic" in row:
+        extra.append(f"generic {_over(row, 'cpu'):.2f} by cpu, {_over(row, 'wall'):.2f} by wall")
     note = f"  {best or ''}" + (f"  ({', '.join(extra)} of untuned)" if extra else "")
     table.row(row["workload"], us, row["us"].get(best), row["ratio"], *rates, note=note)
     for line in row["wrong"]:
         print(f"    {line}", flush=True)
+
+
+def of_any_size(rows: Sequence[Row]) -> None:
+    """Print how much longer executables for any sizes take, the worst first."""
+    rated = [row for row in rows if "generic" in row]
+    if not rated:
+        return
+    ratios = {row["workload"]: _over(row, "cpu") for row in rated}
+    rated.sort(key=lambda row: -ratios[row["workload"]])
+    late = [row for row in rated if ratios[row["workload"]] > _aim(row)]
+    print(
+        f"\ngeneric over exact by cpu: mean {mean(ratios.values()):.3f}, "
+        f"{len(late)} of {len(rated)} above the aim"
+    )
+    table = Table("workload", 44, {"exact us": "10.1f", "cpu": "7.2f", "wall": "7.2f"})
+    for row in rated[: max(15, len(late))]:
+        note = f"  above {_aim(row)}" if row in late else ""
+        exact = row["generic"]["cpu"][0]
+        table.row(row["workload"], exact, _over(row, "cpu"), _over(row, "wall"), note=note)
+
+
+def _over(row: Row, clock: str) -> float:
+    exact, any_size = row["generic"][clock]
+    return float(any_size / exact)
+
+
+def _aim(row: Row) -> float:
+    return _AIM_SHORT if row["generic"]["wall"][0] < _SHORT_US else _AIM
 
 
 if __name__ == "__main__":

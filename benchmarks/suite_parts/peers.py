@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,6 +26,8 @@ Calls = dict[str, Callable[[], Any]]
 """What a peer does for a workload, by variant; each call returns the result."""
 
 _SAMPLE_NS = 200_000  # at least, so that the clock costs nothing
+_QUANTILE = 0.2
+_FEWEST = 5  # samples, however long a call is
 
 # Idle threads sleep: two pools that spin on the same cores measure each other. Memory that has been
 # used is kept, or big outputs pay for fresh pages in every call.
@@ -89,6 +91,11 @@ class Process:
     def time(self, variant: str, seconds: float) -> list[float]:
         """Return times of a call, in ns."""
         answer: list[float] = self._ask("time", variant, seconds)
+        return answer
+
+    def beside(self, variants: Sequence[str], seconds: float) -> dict[str, list[float]]:
+        """Time variants in turns; return ns of a call, and of the processors in it, of each."""
+        answer: dict[str, list[float]] = self._ask("beside", variants, seconds)
         return answer
 
     def stop(self) -> None:
@@ -155,6 +162,10 @@ def _serve(name: str, pipe: Any, options: Options) -> None:
             variant, seconds = rest
             pipe.send(_samples(calls[variant], seconds))
             continue
+        if kind == "beside":
+            variants, seconds = rest
+            pipe.send(_beside({v: calls[v] for v in variants}, seconds))
+            continue
         calls.clear()
         gc.collect()
         begin = time.perf_counter()
@@ -188,6 +199,26 @@ def _samples(call: Callable[[], Any], seconds: float) -> list[float]:
             call()
         samples.append((now() - begin) / count)
     return samples
+
+
+def _beside(calls: Calls, seconds: float) -> dict[str, list[float]]:
+    """Return low quantiles of the ns of each call: by the clock, of all processors together."""
+    clocks = time.perf_counter_ns, time.process_time_ns
+    for call in calls.values():
+        call()
+    counts = {v: max(1, int(_SAMPLE_NS / _samples(call, 0)[0])) for v, call in calls.items()}
+    samples: dict[str, list[list[float]]] = {v: [] for v in calls}
+    end = clocks[0]() + int(seconds * 1e9)
+    while clocks[0]() < end or len(samples[next(iter(calls))]) < _FEWEST:
+        for variant, call in calls.items():
+            call()  # what the one before has displaced from the caches
+            begin = [clock() for clock in clocks]
+            for _ in range(counts[variant]):
+                call()
+            ends = [clock() for clock in clocks]
+            spent = [(e - b) / counts[variant] for b, e in zip(begin, ends, strict=True)]
+            samples[variant].append(spent)
+    return {v: np.quantile(found, _QUANTILE, axis=0).tolist() for v, found in samples.items()}
 
 
 def _flat(result: Any) -> Array:
@@ -225,8 +256,8 @@ def _ours(workload: Workload, options: Options) -> tuple[Calls, dict[str, Any]]:
 
     calls: Calls = {"untuned": call}
     if options.generic and not workload.gradient:
-        any_size, there = generic(workload.text, args), k(*args)
-        calls["generic"] = lambda: any_size(*args, out=there)
+        any_size = generic(workload.text, args)
+        calls["generic"] = lambda: any_size(*args, out=out)
     if options.tune and not workload.gradient:
         tuned, into = tc.define(workload.text, threads=options.threads), k(*args)
         assert isinstance(tuned, Kernel)
