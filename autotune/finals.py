@@ -8,8 +8,12 @@ from tcdsl.autotune.store.trial import Failure, Trial, TuneError, UntunedError, 
 from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
 from tcdsl.codegen.machine.config import Config
 
-_MOST, _FEW = 6, 2  # that take part beside the default; where there is hardly time
+_MOST = 6  # that take part beside the default
 ROUNDS = 20  # at least: where others use the machine, fewer are won by luck
+_WAYS_S = 0.3  # for the rounds in other ways, of the two that are left
+_CHALLENGERS = 2  # of those that beat the default call upon call, who may show the rest
+_SAME = 1.01  # times the default's in other ways: more is slower
+_RESERVE = 3  # candidates for which time is kept, at least
 _MOST_ROUNDS = 60
 _ALL_NS = 1e9
 _NEAR = 1.15  # times the fastest: who is slower was not only unlucky
@@ -23,6 +27,7 @@ def finalists(
     default: Config,
     text_of: Callable[[Config], str],
     seconds: float | None = None,
+    turn_s: float = 0.0,
 ) -> list[Config]:
     """Return the fastest trials but the default; one of those that emit the same text.
 
@@ -35,13 +40,29 @@ def finalists(
         Gives what a config emits, "" where that is not known.
     seconds : float, optional
         That are left; where they are few, only the fastest have a chance to show it.
+    turn_s : float
+        Of one candidate's turn, as the machine is just now.
     """
-    most = _MOST if seconds is None or 1e9 * seconds >= _ALL_NS / 2 else _FEW
+    most = _MOST
+    if seconds is not None:
+        turn_s = max(turn_s, SLICE_NS / 1e9)
+        fitting = int((seconds - _WAYS_S) / (ROUNDS * turn_s)) - 1
+        most = max(1, min(_MOST, fitting))
     chosen: dict[object, Config] = {text_of(default) or default: default}
     for trial in trials:
         if trial.time_ns <= _NEAR * trials[0].time_ns:
             chosen.setdefault(text_of(trial.config) or trial.config, trial.config)
     return list(chosen.values())[1 : 1 + most]
+
+
+def reserve_s(turn_s: float) -> float:
+    """Return what a last comparison takes where a turn takes so long, for few candidates."""
+    return _WAYS_S + _RESERVE * ROUNDS * turn_s
+
+
+def first_seconds(seconds: float | None) -> float | None:
+    """Return how much of the time left is for calls upon calls; the rest is for other ways."""
+    return None if seconds is None else max(0.0, seconds - _WAYS_S)
 
 
 def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None = None) -> int:
@@ -56,8 +77,14 @@ def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None = None
     return int(min(_MOST_ROUNDS, max(ROUNDS, all_ns / round_ns)))
 
 
-def verdict_of(samples_ns: Mapping[Config, Sequence[float]], default: Config) -> Verdict:
+def verdict_of(
+    samples_ns: Mapping[Config, Sequence[float]],
+    default: Config,
+    holds: Callable[[Config], bool] = lambda _: True,
+) -> Verdict:
     """Return the fastest that is faster than the default by more than one per cent, else that.
+
+    holds : asked of the two fastest whether they are no slower where they are called otherwise.
 
     Of a long call there are few samples, and it has to be faster by more.
     It has to be faster in the first half of its samples and in the second: a candidate of a few
@@ -77,8 +104,26 @@ def verdict_of(samples_ns: Mapping[Config, Sequence[float]], default: Config) ->
         return is_steady and is_usual and times_ns[config] * (1 + margin) < times_ns[default]
 
     faster = [config for config in times_ns if config != default and is_faster(config)]
-    winner = min(faster, key=times_ns.__getitem__, default=default)
+    fastest = sorted(faster, key=times_ns.__getitem__)[:_CHALLENGERS]
+    winner = next(filter(holds, fastest), default)
     return Verdict(winner, times_ns[winner], times_ns[default])
+
+
+def is_no_slower(samples_ns: Mapping[str, Sequence[Sequence[float]]]) -> bool:
+    """Whether one is no slower than another one in any way of calling.
+
+    Turns are held against each other in pairs, as they were taken beside each other: where others
+    use the machine, times of turns differ by far more than what is asked here.
+
+    Parameters
+    ----------
+    samples_ns : mapping
+        By way: the samples of each of the two, one a round.
+    """
+    return all(
+        quantile_ns([its / that for its, that in zip(*pair, strict=False)], 0.5) <= _SAME
+        for pair in samples_ns.values()
+    )
 
 
 def _halves(samples: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:

@@ -13,7 +13,7 @@ from tcdsl.autotune import finals
 from tcdsl.autotune.report import Reporter
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.search.strategy import BATCH
-from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
+from tcdsl.autotune.store.rows import TrialRow
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Trial, Verdict
 from tcdsl.autotune.trial_log import TrialLog
@@ -95,7 +95,8 @@ class Measurement:
             return None
         default = self._problem.space.default
         trials = self._log.with_others(trials)
-        finalists = finals.finalists(trials, default, self._log.text_of, self._seconds_left)
+        left, turn_s = self._seconds_left, self._runner.turn_s
+        finalists = finals.finalists(trials, default, self._log.text_of, left, turn_s)
         self._report.stage("final", len(finalists) + 1)
         while True:
             ready = [self._ready(config) for config in (default, *finalists)]
@@ -109,7 +110,7 @@ class Measurement:
                     batch,
                     rounds,
                     drops=False,
-                    seconds=self._seconds_left,
+                    seconds=finals.first_seconds(self._seconds_left),
                     least=finals.ROUNDS,
                 )
                 break
@@ -117,9 +118,24 @@ class Measurement:
                 self._blame(death, batch)
                 finalists = [c for c in finalists if c in self._kept]
         timed = {c.config: s for c, s in zip(batch, samples, strict=True)}
-        verdict = finals.verdict_of(timed, default)
+        loaded = {c.config: c for c in batch}
+        verdict = finals.verdict_of(
+            timed, default, lambda config: self._is_no_slower(loaded[config], loaded[default])
+        )
         self._log.commit_verdict(verdict)
         return verdict
+
+    def _is_no_slower(self, candidate: Candidate, default: Candidate) -> bool:
+        """Whether a candidate holds its own against the default however it is called."""
+        pair = self._together([candidate, default])
+        if len(pair) < 2:
+            return False
+        try:
+            samples = self._runner.in_other_ways(pair, self._seconds_left)
+        except WorkerDiedError as death:
+            self._blame(death, pair)
+            return False
+        return finals.is_no_slower(samples)
 
     @property
     def _seconds_left(self) -> float | None:
@@ -283,6 +299,7 @@ class Measurement:
                 gone = {t.config for t in failed}
                 candidates = [c for c in candidates if c.config not in gone]
                 continue
+            self._budget.keep(finals.reserve_s(self._runner.turn_s))
             self._kept |= {c.config: c for c in everyone}
             new = dict(zip(everyone, samples, strict=True))
             batch.ended += self._log.commit_times(new, anchor)
@@ -310,7 +327,7 @@ class Measurement:
             if row is None or row.status not in FINAL:
                 self._try([config], "final", lambda: True, 1)
                 row = self._log.find(config)
-            if config not in self._kept and row is not None and self._may_serve(row):
+            if config not in self._kept and row is not None and self._log.may_serve(row):
                 self._make_again(row)
         kept = self._kept.get(config)
         return kept if kept is not None and self._load(kept, _Batch()) else None
@@ -327,17 +344,6 @@ class Measurement:
                 self._log.note_failure(row.config, built)
             else:
                 self._kept[row.config] = self._compiled(candidate, built)
-
-    def _may_serve(self, row: TrialRow) -> bool:
-        """Whether a row of another run does not say that its config is out.
-
-        The default gets another try where it is out only because its tuner ended meanwhile, or was
-        slowed down: without it nothing can be compared, and it runs in a worker, which it may
-        bring down.
-        """
-        is_default = row.config == self._problem.space.default
-        is_doubtful = row.detail == TUNER_ENDED or row.reason == "slow"
-        return row.status != "failed" or (is_default and is_doubtful)
 
     def _may_go_on(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""

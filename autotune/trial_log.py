@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.autotune.report import Reporter
-from tcdsl.autotune.store.rows import TrialRow
+from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Status, Trial, Verdict
 from tcdsl.autotune.worker.candidate import Candidate
@@ -63,6 +63,17 @@ class TrialLog:
     def end_of(self, text: str) -> Trial | None:
         """Return what a candidate of that text came to, None where none has ended."""
         return self._ends.get(text)
+
+    def may_serve(self, row: TrialRow) -> bool:
+        """Whether a row of another run does not say that its config is out.
+
+        The default gets another try where it is out only because its tuner ended meanwhile, or was
+        slowed down: without it nothing can be compared, and it runs in a worker, which it may
+        bring down.
+        """
+        is_default = row.config == self._problem.space.default
+        is_doubtful = row.detail == TUNER_ENDED or row.reason == "slow"
+        return row.status != "failed" or (is_default and is_doubtful)
 
     def find(self, config: Config) -> TrialRow | None:
         """Return the row of a config as it is now, whoever writes it."""

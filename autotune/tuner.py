@@ -137,6 +137,7 @@ def _verdict(
             start=[*first, *begun, *neighbours[:_NEIGHBOURS]],
             known=known,
             use_model=use_model,
+            tell=lambda text: report.note(f"{problem.name}: {text}"),
         )
         return measure.verdict(found)
     return None  # stopped before there was anything to compare

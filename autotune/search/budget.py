@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 _FINAL_S, _FINAL_SHARE = 1.0, 0.1  # kept for the last comparison: so long, at most that share
+_MOST_SHARE = 0.25  # where turns are seen to take long
 
 
 class Budget:
@@ -52,6 +53,11 @@ class Budget:
     def note_once(self, seconds: float) -> None:
         """Note how long the trials under way have waited for what is made once for all."""
         self._once_s += seconds
+
+    def keep(self, seconds: float) -> None:
+        """Keep at least so much for the last comparison, but no more than a quarter of all."""
+        if self.seconds is not None:
+            self._final_s = max(self._final_s, min(seconds, _MOST_SHARE * self.seconds))
 
     def fitting(self, most: int) -> int:
         """Return how many trials may be made together, at least one.

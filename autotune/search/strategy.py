@@ -24,6 +24,7 @@ _PATIENCE = 8  # rounds without gain after which a search ends
 _PATIENCE_PAID = 32  # the same where the user gave it time or trials
 _GAIN = 0.005
 _EXHAUSTIBLE = 10_000
+_BARREN = 2  # rounds of children of which each one is a twin: the space has no other texts
 
 
 def search(
@@ -35,8 +36,12 @@ def search(
     start: Sequence[Config] = (),
     known: Sequence[Trial] = (),
     use_model: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Trial]:
     """Look for the fastest config and return all timed trials, fastest first.
+
+    Twins count for no budget, so rounds that bring nothing else end the search: the space is
+    exhausted, however many configs it has.
 
     Parameters
     ----------
@@ -54,11 +59,15 @@ def search(
         Of an earlier run: they join the population and are not tried again.
     use_model : bool
         Whether the analytic model proposes and orders candidates; without it, chance does.
+    tell : callable
+        Told in words if the space is exhausted before the budget.
     """
     seen = {t.config: t for t in known}
     timed = _fastest_first(seen)
 
-    def attempt(configs: Iterable[Config], origin: str, most: int) -> None:
+    def attempt(configs: Iterable[Config], origin: str, most: int) -> int:
+        """Try at most so many; return how many there were that are no twins."""
+        wanted = most
         drawn: list[Config] = []
 
         def proposals() -> Iterator[Config]:
@@ -83,6 +92,7 @@ def search(
             if used < count:  # there are no more
                 break
         timed[:] = _fastest_first(seen)
+        return wanted - most
 
     first = list(start) or [space.default]
     attempt(first, "start", len(first))
@@ -91,13 +101,18 @@ def search(
     elif not budget.is_spent:
         attempt(space.spread(rng, 2 * BATCH), "spread", 2 * BATCH)
     patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
-    idle = 0
+    idle = barren = 0
     while not budget.is_spent and idle < patience:
         before = timed[0].time_ns if timed else None
         children = _children(space, timed, seen, rng, use_model)
-        if not children:
+        found = attempt(children, "evolution", BATCH)
+        if budget.is_spent:
             break
-        attempt(children, "evolution", BATCH)
+        barren = 0 if found else barren + 1
+        if not children or barren == _BARREN:
+            if not budget.is_unlimited:
+                tell(_exhausted(seen.values()))
+            break
         gained = bool(timed) and (before is None or timed[0].time_ns < before * (1 - _GAIN))
         idle = 0 if gained else idle + 1
     return timed
@@ -139,6 +154,12 @@ def _children(
     if not found and space.size <= _EXHAUSTIBLE:
         return [c for c in space.all() if c not in seen]
     return list(found)
+
+
+def _exhausted(seen: Collection[Trial]) -> str:
+    """Return for people that there is nothing more to try."""
+    kernels = sum(trial.is_timed and not trial.is_twin for trial in seen)
+    return f"nothing more to try: {len(seen)} configs are {kernels} different kernels that run"
 
 
 def elite_of(space: SearchSpace, timed: Sequence[Trial]) -> list[Config]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.timing import Sampler
+
+# How a caller runs a kernel: call upon call; outputs read after each; operands in no cache.
+Way = Literal["again", "read", "cold"]
 
 
 class WrongAnswerError(Exception):
@@ -31,8 +34,12 @@ class Bench(Protocol):
             If an output differs from what is expected, or anything else was written.
         """
 
-    def sampler(self, candidate: Any) -> Sampler:
-        """Return a candidate as what is timed."""
+    @property
+    def ways(self) -> Sequence[Way]:
+        """The ways beside call upon call in which one that serves calls has to hold its own."""
+
+    def sampler(self, candidate: Any, way: Way = "again") -> Sampler:
+        """Return a candidate as what is timed; in other ways each turn is one sample."""
 
 
 def save(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.case_folder import new_case_folder
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
-from tcdsl.autotune.worker.timing import ROUNDS
+from tcdsl.autotune.worker.timing import FEWEST_WAY_ROUNDS, ROUNDS, WAY_ROUNDS
 from tcdsl.codegen.toolchain.cachedir import CacheError
 
 _POLL_S = 0.1  # between looks at whether the user wants no more
@@ -60,6 +60,9 @@ class Runner:
         self._process: WorkerProcess | None = None
         self._loaded: dict[int, int] = {}  # by row: the generation of the process that has it
         self._check_s = math.inf  # the shortest so far
+        self.turn_s = (
+            0.0  # of one candidate, with all that others did meanwhile: of the last timing
+        )
 
     def __enter__(self) -> Runner:
         return self
@@ -120,8 +123,28 @@ class Runner:
         rows = [c.row.id for c in candidates]
         request = {"do": "time", "rows": rows, "rounds": rounds, "drops": drops}
         request |= {"seconds": seconds, "least": least}
-        found = dict(self._worker().ask(self.limit_s, request)["samples"])
+        answer = self._worker().ask(self.limit_s, request)
+        self.turn_s = answer["turn_s"]
+        found = dict(answer["samples"])
         return [found[row] for row in rows]
+
+    def in_other_ways(
+        self, candidates: Sequence[Candidate], seconds: float | None = None
+    ) -> dict[str, list[list[float]]]:
+        """Time candidates that are loaded in the further ways of callers: a sample each a round.
+
+        seconds : after which there are no more rounds than the least, in each way.
+
+        Raises
+        ------
+        WorkerDiedError
+            If one of them ended the process: its `row` tells which.
+        """
+        rows = [c.row.id for c in candidates]
+        request = {"do": "ways", "rows": rows, "rounds": WAY_ROUNDS, "drops": False}
+        request |= {"seconds": seconds, "least": FEWEST_WAY_ROUNDS}
+        answer = self._worker().ask(self.limit_s, request)["samples"]
+        return {way: [dict(found)[row] for row in rows] for way, found in answer.items()}
 
     def prepare(self) -> None:
         """Begin what a first check needs: the case, and the worker process with its imports."""

@@ -13,13 +13,14 @@ import os
 import resource
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tcdsl.autotune.worker.bench import Bench, WrongAnswerError, opener
+from tcdsl.autotune.worker.bench import Bench, Way, WrongAnswerError, opener
 from tcdsl.autotune.worker.timing import DROP, interleaved, timer
 
 _PR_SET_PDEATHSIG = 1
@@ -34,6 +35,7 @@ class Worker:
         self._channel = channel
         self._opener = opener
         self._loaded: dict[int, Any] = {}
+        self._turns = 0  # of the timing under way
 
     def serve(self) -> None:
         """Answer requests until the tuner closes the channel."""
@@ -55,7 +57,9 @@ class Worker:
             case "check":
                 return self._check(request["row"], request["code"])
             case "time":
-                return {"samples": self._time(request)}
+                return self._time(request)
+            case "ways":
+                return {"samples": self._ways(request)}
             case other:
                 raise AssertionError(other)
 
@@ -66,10 +70,24 @@ class Worker:
             return {"wrong": str(error)}
         return {}
 
-    def _time(self, request: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
-        candidates = {row: self._bench.sampler(self._loaded[row]) for row in request["rows"]}
+    def _time(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        begun, self._turns = time.monotonic(), 0
+        samples = self._samples(request, "again")
+        turn_s = (time.monotonic() - begun) / max(1, self._turns)
+        return {"samples": samples, "turn_s": turn_s}
+
+    def _ways(self, request: Mapping[str, Any]) -> dict[Way, list[tuple[int, list[float]]]]:
+        ways = self._bench.ways
+        if ways and request["seconds"] is not None:  # each has its share
+            request = {**request, "seconds": request["seconds"] / len(ways)}
+        return {way: self._samples(request, way) for way in ways}
+
+    def _samples(self, request: Mapping[str, Any], way: Way) -> list[tuple[int, list[float]]]:
+        rows = request["rows"]
+        candidates = {row: self._bench.sampler(self._loaded[row], way) for row in rows}
 
         def notice(row: int) -> None:
+            self._turns += 1
             signal.setitimer(signal.ITIMER_REAL, request["limit_s"])
             self._send({"at": row})
 

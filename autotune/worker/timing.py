@@ -18,6 +18,7 @@ DROP = (3.0, 2.0, 1.3)  # times the best: who is slower after one round, two, th
 _SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
 _MOST_REPEATS = 1000
 ROUNDS = 5  # of a batch of new candidates
+WAY_ROUNDS, FEWEST_WAY_ROUNDS = 31, 9  # of two, in each way of calling; where time is short
 SLICE_NS = 2_000_000  # of one candidate in one round
 _LONG_NS = 50_000_000  # a call so long needs no warm-up
 _ENOUGH_NS = 1_000_000_000  # of one candidate in all rounds
@@ -92,6 +93,41 @@ def timer(seconds: float | None, clock: Callable[[], float] = time.monotonic) ->
     """Return what tells whether so many seconds are over; None: never."""
     end = math.inf if seconds is None else clock() + seconds
     return lambda: clock() >= end
+
+
+class TurnSampler:
+    """`Sampler` with one sample a turn, the shortest of so many calls: turns compare in pairs.
+
+    Parameters
+    ----------
+    run : Run
+    before : callable
+        Made before each call, and not timed.
+    calls : int
+    clock_ns : callable
+        Returns nanoseconds; a test brings its own.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        before: Callable[[], object] = lambda: None,
+        calls: int = 1,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._run, self._before, self._calls, self._clock_ns = run, before, calls, clock_ns
+        self.spent_ns = 0.0
+
+    def __call__(self) -> list[float]:
+        """Return a new sample, in ns per call."""
+        times_ns = []
+        for _ in range(self._calls):
+            self._before()
+            begun = self._clock_ns()
+            self._run(1)
+            times_ns.append(max(self._clock_ns() - begun, 1))
+        self.spent_ns += sum(times_ns)
+        return [float(min(times_ns))]
 
 
 class HostSampler:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.finals import ROUNDS, finalists, rounds_for, verdict_of
+from tcdsl.autotune.finals import ROUNDS, finalists, is_no_slower, rounds_for, verdict_of
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.budget import Budget
@@ -16,6 +17,7 @@ from tcdsl.autotune.store.rows import TUNER_ENDED
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Trial, TuneError
 from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker.candidate import Candidate
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.runner import Runner
 from tcdsl.codegen.machine.config import Config
@@ -129,6 +131,52 @@ def test_a_config_that_is_fast_in_rare_calls_alone_does_not_win() -> None:
     assert verdict_of(samples, default).config == default
 
 
+def test_a_config_that_is_slower_when_called_otherwise_does_not_win() -> None:
+    default, fast, second, third = (config("right", turns) for turns in range(4))
+    samples = {default: [100.0] * 20, fast: [80.0] * 20, second: [90.0] * 20, third: [95.0] * 20}
+    assert verdict_of(samples, default, lambda c: c != fast).config == second
+    asked: list[Config] = []
+
+    def refuse(config: Config) -> bool:
+        asked.append(config)
+        return False
+
+    assert verdict_of(samples, default, refuse).config == default
+    assert asked == [fast, second]
+
+
+def test_ways_of_calling_are_compared_in_pairs_of_turns() -> None:
+    rng = random.Random(0)
+    busy = [rng.choice((1.0, 1.0, 4.0)) for _ in range(30)]
+    default = [100 * f for f in busy]
+    assert is_no_slower({})
+    assert is_no_slower({"read": [default, default], "cold": [[0.9 * t for t in default], default]})
+    slower = [1.05 * t for t in default]
+    assert not is_no_slower({"read": [default, default], "cold": [slower, default]})
+    assert not is_no_slower({"read": [slower, default]})
+
+
+def test_a_winner_call_upon_call_that_loses_otherwise_leaves_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, pairs = Toy(turns=(0, 3000)), list[list[int]]()
+    timed = Runner.in_other_ways
+
+    def lose(
+        runner: Runner, candidates: Sequence[Candidate], seconds: float | None = None
+    ) -> dict[str, list[list[float]]]:
+        found = timed(runner, candidates, seconds)
+        assert set(found) == {"read", "cold"}
+        assert all(times == [t] * len(times) for w in found.values() for times in w for t in times)
+        pairs.append([int(times[0]) for times in found["cold"]])
+        return {way: [[9 * t for t in its], those] for way, (its, those) in found.items()}
+
+    monkeypatch.setattr(Runner, "in_other_ways", lose)
+    (tuned,) = tune([problem], cache=tmp_path / "t.db", trials=4)
+    assert pairs == [[1000, 4000]]
+    assert tuned.config == problem.default
+
+
 def test_of_few_samples_a_config_has_to_win_by_more() -> None:
     default, near, far = (config("right", turns) for turns in range(3))
     samples = {default: [100.0] * 3, near: [95.0] * 3, far: [80.0] * 3}
@@ -141,8 +189,11 @@ def test_of_few_samples_a_config_has_to_win_by_more() -> None:
 def test_where_hardly_any_time_is_left_few_take_part_in_many_rounds() -> None:
     default = config("right", 0)
     trials = [Trial(config("right", turns), 100.0 + turns) for turns in range(9)]
-    of_all, of_few = (finalists(trials, default, lambda _: "", s) for s in (None, 0.1))
-    assert (len(of_all), len(of_few)) == (6, 2)
+    of_all, of_few, busy = (
+        finalists(trials, default, lambda _: "", s, turn_s)
+        for s, turn_s in ((None, 0.0), (0.45, 0.002), (0.8, 0.02))
+    )
+    assert (len(of_all), len(of_few), len(busy)) == (6, 2, 1)
     assert of_all[:2] == of_few
     assert rounds_for(trials, 3, 0.0) == ROUNDS == 20
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import pkgutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tcdsl.autotune.targets.cpu.check import Checker, LoadedCandidate
+from tcdsl.autotune.worker.bench import Way
 from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_named
-from tcdsl.autotune.worker.timing import HostSampler, Run
+from tcdsl.autotune.worker.timing import HostSampler, Run, Sampler, TurnSampler
 from tcdsl.codegen.runtime import Entry, Launcher
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.cached import cached_property
 
 _LINE = 64  # bytes
+_MOST_EVICTED = 128 << 20  # bytes read to have nothing of use left in the caches
+_READS = 4  # calls of which a turn keeps the shortest, outputs read after each
 
 
 def open_bench(case: Case, clock: str = "time:perf_counter_ns") -> CpuBench:
@@ -36,8 +41,9 @@ class CpuBench:
     def __init__(self, case: Case, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
         self._case, self._clock_ns = case, clock_ns
         self._checker = Checker(case)
-        arrays = [_aligned(o, d) for o, d in zip(case.operands, case.data, strict=True)]
-        paired = list(zip(case.operands, arrays, strict=True))
+        placed = [_aligned(o, d) for o, d in zip(case.operands, case.data, strict=True)]
+        paired = [(o, array) for o, (array, _) in zip(case.operands, placed, strict=True)]
+        self._written = [m for o, (_, m) in zip(case.operands, placed, strict=True) if o.is_written]
         read = [(o, a) for o, a in paired if not o.is_written]
         self._args = tuple(a[()] if o.role == "scalar" else a for o, a in read)
         self._outs = tuple(a for o, a in paired if o.is_written)
@@ -48,9 +54,48 @@ class CpuBench:
         self._checker.check(candidate)
         return candidate
 
-    def sampler(self, candidate: LoadedCandidate) -> HostSampler:
+    @property
+    def ways(self) -> Sequence[Way]:
+        """What a caller may do beside calling again; operands beyond all caches are cold anyhow."""
+        held = sum(o.size_bytes for o in self._case.operands)
+        return ("read",) if held > self._evicted_bytes else ("read", "cold")
+
+    def sampler(self, candidate: LoadedCandidate, way: Way = "again") -> Sampler:
         """Return a candidate as what is timed."""
-        return HostSampler(self.run_of(candidate), self._clock_ns)
+        run = self.run_of(candidate)
+        match way:
+            case "again":
+                return HostSampler(run, self._clock_ns)
+            case "read":
+                return TurnSampler(self._then_read(run), calls=_READS, clock_ns=self._clock_ns)
+            case "cold":
+                return TurnSampler(run, self._evict, clock_ns=self._clock_ns)
+
+    @cached_property
+    def _evicted_bytes(self) -> int:
+        machine = detect()
+        return min(2 * (machine.l3_bytes + machine.cores * machine.l2_bytes), _MOST_EVICTED)
+
+    @cached_property
+    def _others(self) -> Array:
+        """Memory of nobody, a number of each line of it, as large as all caches twice."""
+        return np.ones(self._evicted_bytes // 8, np.int64)[:: _LINE // 8]
+
+    def _evict(self) -> None:
+        """Read what is as large as all caches, so that the operands are not there any more."""
+        self._others.sum()
+
+    def _then_read(self, run: Run) -> Run:
+        """Return a run whose outputs are read after each call, as by the next operation."""
+        read = [m[: m.size // 8 * 8].view(np.int64) for m in self._written]
+
+        def run_and_read(times: int) -> None:
+            for _ in range(times):
+                run(1)
+                for words in read:
+                    np.bitwise_or.reduce(words)
+
+        return run_and_read
 
     def run_of(self, candidate: LoadedCandidate) -> Run:
         """Return a candidate as what can be timed: through the launcher, with its threads."""
@@ -98,10 +143,11 @@ def _on_error(tensor: int, dim: int, value: int, extent: int) -> None:
     raise IndexError(f"operand {tensor}, dimension {dim}: subscript {value}, extent {extent}")
 
 
-def _aligned(operand: Operand, data: Array | None) -> Array:
-    """Return an array with the operand's strides whose memory begins at a cache line."""
+def _aligned(operand: Operand, data: Array | None) -> tuple[Array, Array]:
+    """Return an array with the operand's strides whose memory begins at a line, and its bytes."""
     memory = np.zeros(operand.size_bytes + _LINE, np.uint8)
-    array = operand.view(memory, -memory.ctypes.data % _LINE)
+    start = -memory.ctypes.data % _LINE
+    array = operand.view(memory, start)
     if data is not None:
         array[...] = data
-    return array
+    return array, memory[start : start + operand.size_bytes]

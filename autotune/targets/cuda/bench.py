@@ -10,7 +10,7 @@ from typing import Any
 from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.builder import unpack
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand, Margins
-from tcdsl.autotune.worker.bench import WrongAnswerError
+from tcdsl.autotune.worker.bench import Way, WrongAnswerError
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.timing import SLICE_NS
 from tcdsl.codegen.device.device import Device
@@ -80,8 +80,14 @@ class CudaBench:
                 self._check(candidate, side, poison)
         return candidate
 
-    def sampler(self, candidate: BoundUnit) -> DeviceSampler:
+    @property
+    def ways(self) -> Sequence[Way]:
+        """None: whether operands are in L2 is a setting, and is so in all that is timed."""
+        return ()
+
+    def sampler(self, candidate: BoundUnit, way: Way = "again") -> DeviceSampler:
         """Return a candidate as what is timed."""
+        assert way == "again"
         with self._device.active():
             if candidate.workspace_bytes > self._workspace_bytes:  # all candidates share it
                 self._workspace_bytes = candidate.workspace_bytes

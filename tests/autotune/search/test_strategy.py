@@ -225,6 +225,30 @@ def test_a_batch_has_so_many_candidates_however_many_of_the_proposals_are_twins(
     assert budget.used == 1 + 3 * BATCH == len({t.time_ns for t in found}) == len(found)
 
 
+def test_a_space_whose_further_configs_are_all_twins_ends_a_run_of_trials_and_says_so() -> None:
+    said, drawn = list[str](), list[Config]()
+
+    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+        # There are two kernels, whatever the knobs say.
+        del origin
+        trials: list[Trial] = []
+        while sum(not t.is_twin for t in trials) < count:
+            config = next(configs, None)
+            if config is None:
+                break
+            trials.append(Trial(config, 1.0, is_twin=len(drawn) >= 2))
+            drawn.append(config)
+        return trials
+
+    budget = Budget(trials=1000)
+    found = search(
+        surfaces.space(lambda _: 1.0), measure, budget, random.Random(0), tell=said.append
+    )
+    assert (budget.used, len(found)) == (2, 2)
+    assert len(drawn) < 600  # of 3224: a few rounds of proposals
+    assert said == [f"nothing more to try: {len(drawn)} configs are 2 different kernels that run"]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "same"),
     [

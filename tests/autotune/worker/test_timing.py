@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tcdsl.autotune.worker.timing import ROUNDS, HostSampler, interleaved, quantile_ns, timer
+from tcdsl.autotune.worker.timing import (
+    ROUNDS,
+    HostSampler,
+    TurnSampler,
+    interleaved,
+    quantile_ns,
+    timer,
+)
 
 TIMES = {1: 1_000_000, 2: 4_000_000, 3: 1_500_000, 4: 1_200_000}
 
@@ -76,6 +83,23 @@ def test_rounds_end_with_the_time_but_a_few_there_are() -> None:
     now[0] = 3.0
     assert late()
     assert not timer(None)()
+
+
+def test_a_turn_may_be_one_sample_the_shortest_of_its_calls() -> None:
+    machine, before = Machine(), list[int]()
+
+    def call(times: int) -> None:
+        machine.calls.append(times)
+        machine.now += (5_000, 3_000, 4_000)[len(machine.calls) % 3]
+
+    def prepare() -> None:
+        before.append(machine.now)
+        machine.now += 1_000_000  # is not timed
+
+    sampler = TurnSampler(call, prepare, calls=3, clock_ns=machine)
+    assert interleaved({1: sampler}, 4, machine.turns.append, drop=()) == {1: [3_000.0] * 4}
+    assert machine.calls == [1] * 12
+    assert len(before) == 12
 
 
 def test_a_very_long_call_is_made_once() -> None:
