@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl import core
+from tcdsl.autograd.hooks import told_accumulated
 from tcdsl.autograd.passes import running
 from tcdsl.core import Tensor, setup
 from tcdsl.ops.internal import plus, zeros
@@ -56,6 +57,7 @@ def backward(
     for leaf, gradient in zip(wanted, found, strict=True):
         if gradient is not None:
             leaf.grad = gradient if leaf.grad is None else plus(leaf.grad, gradient)
+            told_accumulated(leaf)
 
 
 def grad(

@@ -11,20 +11,22 @@ from tcdsl.core import Node, Tensor, is_grad_enabled, set_fn, setup
 from tcdsl.ops.internal import clone, plus
 from tcdsl.ops.table import publish
 
-Hook = Callable[[Tensor], Tensor | None]
+Hook = Callable[[Tensor], Tensor | None] | Callable[[Tensor], None]
+ACCUMULATED = -1  # where the core calls hooks with a leaf, in place of the number of an output
 _numbers = itertools.count()
 
 
 class RemovableHandle:
     """What `register_hook` gives: `remove` takes the hook away; a ``with`` block does so too."""
 
-    def __init__(self, hooks: MutableMapping[int, Any]) -> None:
+    def __init__(self, *tables: MutableMapping[int, Any]) -> None:
         self.id = next(_numbers)
-        self._hooks = hooks
+        self._tables = tables
 
     def remove(self) -> None:
-        """Take the hook away."""
-        self._hooks.pop(self.id, None)
+        """Take the hook away, out of all tables that have it."""
+        for table in self._tables:
+            table.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -63,13 +65,39 @@ def register_hook(tensor: Tensor, hook: Hook) -> RemovableHandle:
     return handle
 
 
+def register_post_accumulate_grad_hook(
+    tensor: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
+    """Let a function see a leaf each time that a backward pass has added to its `grad`.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor requires no grad, or is no leaf.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if tensor.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    hooks = _hooks_of(tensor)
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = ACCUMULATED, hook
+    return handle
+
+
+def told_accumulated(tensor: Tensor) -> None:
+    """Call the hooks of a leaf that see what `grad` has become."""
+    if tensor._backward_hooks:
+        _hooked(tensor._backward_hooks, tensor, ACCUMULATED)
+
+
 def _hooked(hooks: dict[int, tuple[int, Hook]], gradient: Tensor, output: int) -> Tensor:
     """Return a gradient as the hooks leave it."""
     for nr, hook in [*hooks.values()]:
         if nr != output:
             continue
         changed = hook(gradient)
-        if changed is None:
+        if changed is None or output == ACCUMULATED:
             continue
         if not isinstance(changed, Tensor):
             raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
@@ -133,6 +161,12 @@ def detach_(tensor: Tensor) -> Tensor:
 
 
 setup("hooked", _hooked)
-for _method in (register_hook, retain_grad, requires_grad_, detach_):
+for _method in (
+    register_hook,
+    register_post_accumulate_grad_hook,
+    retain_grad,
+    requires_grad_,
+    detach_,
+):
     publish(_method, (_method.__name__,), ("Tensor",))
 Tensor.retains_grad = property(_retains_grad)

@@ -11,30 +11,58 @@ from tcdsl.core import Tensor
 
 __all__ = ["BackwardHooks"]
 
+Hooks = Mapping[int, Callable[..., Any]]
+
 
 class BackwardHooks:
     """One call of a module with backward hooks: what its gradients are, when they are known."""
 
-    def __init__(self, hooks: Mapping[int, Callable[..., Any]], module: object) -> None:
-        self._hooks, self._module = hooks, module
+    def __init__(self, behind: Hooks, before: Hooks, module: object) -> None:
+        self._behind, self._before, self._module = behind, before, module
         self._of_outputs: list[Any] = []
         self._unknown: set[int] = set()  # outputs, where no input will tell
         self._without: tuple[None, ...] = ()  # gradients of inputs that have none
 
     def enter(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the inputs, tensors as ones that tell when their gradients are known."""
+        if not self._behind:
+            return inputs
         places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
         if not any(inputs[i].requires_grad for i in places):
             self._without = (None,) * len(places)
             return inputs
-        told = _Told.apply(self, *(inputs[i] for i in places))
+        told = _Told.apply(self.call, *(inputs[i] for i in places))
         changed = list(inputs)
         for place, tensor in zip(places, told, strict=True):
             changed[place] = tensor
         return tuple(changed)
 
-    def leave(self, result: Any) -> None:
+    def leave(self, result: Any) -> Any:
+        """Return the results, whose gradients are noted, after the hooks that come before."""
+        self._watch(result)
+        if not self._before:
+            return result
+        listed = list(result) if isinstance(result, tuple) else [result]
+        places = [i for i, value in enumerate(listed) if isinstance(value, Tensor)]
+        if not any(listed[i].requires_grad for i in places):
+            return result
+        told = _Told.apply(self._changed, *(listed[i] for i in places))
+        for place, tensor in zip(places, told, strict=True):
+            listed[place] = tensor
+        return tuple(listed) if isinstance(result, tuple) else listed[0]
+
+    def _changed(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return gradients of results as the hooks that come before leave them."""
+        for hook in tuple(self._before.values()):
+            changed = hook(self._module, gradients)
+            if changed is not None:
+                gradients = changed if isinstance(changed, tuple) else (changed,)
+        return gradients
+
+    def _watch(self, result: Any) -> None:
         """Note the gradients of the results."""
+        if not self._behind:
+            return
         outputs = _tensors(result)
         self._of_outputs = [None] * len(outputs)
         recorded = [number for number, output in enumerate(outputs) if output.requires_grad]
@@ -52,7 +80,7 @@ class BackwardHooks:
 
     def call(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Call the hooks; what one returns takes the place of the gradients of the inputs."""
-        for hook in tuple(self._hooks.values()):
+        for hook in tuple(self._behind.values()):
             changed = hook(self._module, gradients, tuple(self._of_outputs))
             if changed is not None:
                 gradients = changed if isinstance(changed, tuple) else (changed,)
@@ -65,13 +93,13 @@ class _Told(Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
         """Return the tensors."""
-        ctx.call = args[0]
+        ctx.through = args[0]
         return args[1:]
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Return the gradients after the hooks."""
-        return None, *ctx.call.call(grad_outputs)
+        return None, *ctx.through(grad_outputs)
 
 
 def _tensors(result: Any) -> list[Tensor]:

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from tcdsl.autograd.hooks import RemovableHandle
-from tcdsl.core import Size, Tensor, is_grad_enabled
+from tcdsl.core import Tensor
 from tcdsl.core.dtypes import dtype_meant
-from tcdsl.nn.modules.backward_hooks import BackwardHooks
+from tcdsl.nn.modules.hooks import (
+    EVERY,
+    Hooked,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from tcdsl.nn.modules.state import Stated
 from tcdsl.nn.parameter import Buffer, Parameter
 from tcdsl.tensors.types import destination
 
-__all__ = ["IncompatibleKeys", "Module"]
+__all__ = [
+    "Module",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 
-Hook = Callable[..., Any]
-
-_EXTRA = "_extra_state"  # PyTorch's name in a state dict
-
-
-class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict(strict=False)` did not find, and did not know."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return (
-            f"_IncompatibleKeys(missing_keys={self.missing_keys}, "
-            f"unexpected_keys={self.unexpected_keys})"
-        )
-
-
-class Module:
+class Module(Hooked, Stated):
     """A part of a model: assign parameters and modules to attributes, and define `forward`.
 
     Attributes that are a `Parameter` or a `Module` are found by `parameters`, `modules`,
@@ -73,34 +71,13 @@ class Module:
         state["_buffers"] = {}
         state["_unsaved_buffers"] = set()
         state["_modules"] = {}
-        state["_forward_pre_hooks"] = {}
-        state["_forward_hooks"] = {}
-        state["_backward_hooks"] = {}
+        state.update(self._no_hooks())
 
     def forward(self, *input: Any, **kwargs: Any) -> Any:
         """Compute the result; every module defines its own."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
-
-    def __call__(self, *input: Any, **kwargs: Any) -> Any:
-        """Compute `forward` between the hooks."""
-        for hook in tuple(self._forward_pre_hooks.values()):
-            changed = hook(self, input)
-            if changed is not None:
-                input = changed if isinstance(changed, tuple) else (changed,)
-        backward = None
-        if self._backward_hooks and is_grad_enabled():
-            backward = BackwardHooks(self._backward_hooks, self)
-            input = backward.enter(input)
-        result = self.forward(*input, **kwargs)
-        for hook in tuple(self._forward_hooks.values()):
-            changed = hook(self, input, result)
-            if changed is not None:
-                result = changed
-        if backward is not None:
-            backward.leave(result)
-        return result
 
     # -- attributes ---------------------------------------------------------------------------
 
@@ -117,7 +94,7 @@ class Module:
         elif isinstance(value, Module):
             self._tables(name)
             self._forget(name, state["_modules"])
-            state["_modules"][name] = value
+            state["_modules"][name] = EVERY.changed("module", self, name, value)
         elif name in state.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
@@ -163,7 +140,7 @@ class Module:
         return sorted(name for name in names if not name[0].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({"_unsaved_buffers": set()} | state)
+        self.__dict__.update({"_unsaved_buffers": set(), **self._no_hooks()} | state)
 
     def _tables(self, name: str) -> None:
         if "_modules" not in self.__dict__:
@@ -201,7 +178,7 @@ class Module:
                 f"cannot assign '{_named(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = EVERY.changed("buffer", self, name, tensor)
         if persistent:
             self._unsaved_buffers.discard(name)
         else:
@@ -221,7 +198,7 @@ class Module:
                 f"cannot assign non-leaf Tensor to parameter '{name}': model parameters are "
                 "created explicitly; to express it as a function of another, compute it in forward"
             )
-        self._parameters[name] = param
+        self._parameters[name] = EVERY.changed("parameter", self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Count a module among the children, as an assignment does; None holds the name."""
@@ -229,28 +206,33 @@ class Module:
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{_named(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module
+        self._modules[name] = EVERY.changed("module", self, name, module)
 
     register_module = add_module
 
     # -- going through a model ----------------------------------------------------------------
 
     def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = ""
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Yield this module and all below it with their paths, each once."""
+        """Yield this module and all below it with their paths, each once.
+
+        remove_duplicate: False yields one as often as it has paths.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
-        memo.add(self)
+        if remove_duplicate:
+            memo.add(self)
         yield prefix, self
         for name, child in self._modules.items():
             if child is not None:
-                yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+                path = f"{prefix}.{name}" if prefix else name
+                yield from child.named_modules(memo, path, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """Yield this module and all below it, each once."""
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Yield this module and all below it, each once, or as often as it has paths."""
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Yield the modules just below with their names, each once."""
@@ -264,28 +246,36 @@ class Module:
         """Yield the modules just below, each once."""
         return (child for _, child in self.named_children())
 
-    def _named_members(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, once: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        within = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
-        for path, module in within:
+        below = self.named_modules(prefix=prefix, remove_duplicate=once)
+        for path, module in below if recurse else [(prefix, self)]:
             for name, value in getattr(module, table).items():
                 if value is not None and id(value) not in seen:
-                    seen.add(id(value))
+                    if once:
+                        seen.add(id(value))
                     yield f"{path}.{name}" if path else name, value
 
     def named_parameters(
-        self, prefix: str = "", recurse: bool = True
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Yield the parameters with their paths, each once; recurse: those of children too."""
-        return self._named_members("_parameters", prefix, recurse)
+        """Yield the parameters with their paths, each once; recurse: those of children too.
+
+        remove_duplicate: False yields one as often as it has paths.
+        """
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yield the parameters, each once; recurse: those of children too."""
         return (value for _, value in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Yield the buffers with their paths, each once; recurse: those of children too."""
-        return self._named_members("_buffers", prefix, recurse)
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yield the buffers with their paths; parameters as of `named_parameters`."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yield the buffers, each once; recurse: those of children too."""
@@ -306,6 +296,31 @@ class Module:
             if not isinstance(found, Module):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return found
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a path; strict: only where one is already.
+
+        Raises
+        ------
+        ValueError
+            If the path is empty, or module is no module.
+        AttributeError
+            If the path leads over something that is no module or, while strict, to nothing.
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def compile(self, *settings: Any, **named: Any) -> None:
+        """Change nothing: operations are compiled kernels already. See `tcdsl.jit`."""
 
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a path."""
@@ -421,162 +436,6 @@ class Module:
             elif parameter.grad is not None:
                 parameter.grad.detach().zero_()
 
-    # -- hooks --------------------------------------------------------------------------------
-
-    def register_forward_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, input)` before each forward; its result, if any, is the input."""
-        return _added(self._forward_pre_hooks, hook)
-
-    def register_forward_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, input, output)` behind each forward; a result is the output."""
-        return _added(self._forward_hooks, hook)
-
-    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the input are there.
-
-        What it returns takes the place of grad_input.
-        """
-        return _added(self._backward_hooks, hook)
-
-    register_full_backward_hook = register_backward_hook
-
-    # -- state --------------------------------------------------------------------------------
-
-    def state_dict(
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> collections.OrderedDict[str, Any]:
-        """Return parameters and buffers by their paths; their memory is shared.
-
-        Parameters
-        ----------
-        destination : mapping, optional
-            Filled and returned in place of a new one.
-        prefix : str
-            Before each name.
-        keep_vars : bool
-            Keep the tensors themselves, not detached ones.
-        """
-        if destination is None:
-            destination = collections.OrderedDict()
-            destination._metadata = collections.OrderedDict()
-        metadata = getattr(destination, "_metadata", None)
-        if metadata is not None:
-            metadata[prefix[:-1]] = {"version": self._version}
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, child in self._modules.items():
-            if child is not None:
-                child.state_dict(destination, f"{prefix}{name}.", keep_vars)
-        return destination
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Put the state of this module, not of those below it, into a mapping."""
-        for name, value in self._own_state().items():
-            if value is not None:
-                destination[prefix + name] = value if keep_vars else value.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + _EXTRA] = self.get_extra_state()
-
-    def _own_state(self) -> dict[str, Any]:
-        buffers = {n: b for n, b in self._buffers.items() if n not in self._unsaved_buffers}
-        return {**self._parameters, **buffers}
-
-    def get_extra_state(self) -> Any:
-        """Return what `state_dict` has of this module beside its tensors: a subclass says it."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no such method")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Take over what `get_extra_state` gave."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no such method")
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        metadata: Mapping[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Copy the state of this module, not of those below it; note what does not fit."""
-        own = self._own_state()
-        for name, value in own.items():
-            key = prefix + name
-            if value is None:
-                continue
-            if key not in state_dict:
-                missing_keys.append(key)
-                continue
-            given = state_dict[key]
-            if not hasattr(given, "shape"):
-                error_msgs.append(f"'{key}' is no tensor but {type(given).__name__}")
-            elif tuple(given.shape) != tuple(value.shape):
-                error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {Size(given.shape)!r} "
-                    f"from checkpoint, the shape in current model is {Size(value.shape)!r}."
-                )
-            else:
-                value.data.copy_(as_tensor(given))
-        known = {*own, *self._modules}
-        if type(self).set_extra_state is not Module.set_extra_state:
-            known.add(_EXTRA)
-            if prefix + _EXTRA in state_dict:
-                self.set_extra_state(state_dict[prefix + _EXTRA])
-            else:
-                missing_keys.append(prefix + _EXTRA)
-        unexpected_keys += [
-            key
-            for key in state_dict
-            if key.startswith(prefix) and key[len(prefix) :].split(".", 1)[0] not in known
-        ]
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Copy parameters and buffers from a mapping of paths to tensors.
-
-        Parameters
-        ----------
-        state_dict : mapping of str to Tensor
-            One of PyTorch's will do as well.
-        strict : bool
-            Whether it must have exactly this module's names.
-
-        Returns
-        -------
-        (missing_keys, unexpected_keys) : lists of str
-
-        Raises
-        ------
-        RuntimeError
-            If shapes differ or, while strict, names do; what fits has been copied.
-        """
-        missing: list[str] = []
-        unexpected: list[str] = []
-        errors: list[str] = []
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        metadata = getattr(state_dict, "_metadata", None) or {}
-
-        def load(module: Module, prefix: str) -> None:
-            local = metadata.get(prefix[:-1], {})
-            module._load_from_state_dict(
-                state_dict, prefix, local, strict, missing, unexpected, errors
-            )
-            for name, child in module._modules.items():
-                if child is not None:
-                    load(child, f"{prefix}{name}.")
-
-        load(self, "")
-        if strict and unexpected:
-            errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
-        if strict and missing:
-            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
-        if errors:
-            what = "\n\t".join(errors)
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{what}"
-            )
-        return IncompatibleKeys(missing, unexpected)
-
     # -- looks --------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -597,13 +456,6 @@ class Module:
         return "\n  ".join([f"{self._get_name()}(", *lines, *children]) + "\n)"
 
 
-def _added(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
-    """Take a hook in, behind the others."""
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
-
-
 def _named(value: object) -> str:
     return str(value.type()) if isinstance(value, Tensor) else type(value).__name__
 
@@ -612,10 +464,6 @@ def _member(module: Module, name: str) -> Any:
     if not hasattr(module, name):
         raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
     return getattr(module, name)
-
-
-def _quoted(names: list[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
 
 
 def _indented(text: str) -> str:
@@ -627,16 +475,4 @@ def as_blank(value: Tensor, device: Any) -> Tensor:
     from tcdsl import library  # late: modules are made, and go through, without the library
 
     made: Tensor = library.empty_like(value, device=device)
-    return made
-
-
-def as_tensor(value: Any) -> Tensor:
-    """Return a tensor for one of this library or of another."""
-    if isinstance(value, Tensor):
-        return value
-    from tcdsl import library  # late: only arrays of others need to be made tensors
-
-    made: Tensor = (
-        library.from_dlpack(value) if hasattr(value, "__dlpack__") else library.tensor(value)
-    )
     return made

@@ -129,12 +129,16 @@ class RNNBase(Module):
         """
         lengths = None
         x = input
+        order = back = None
         if isinstance(input, PackedSequence):
-            x, lengths = pad_packed_sequence(input)
+            order, back = input.sorted_indices, input.unsorted_indices
+            x, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes))
         elif self.batch_first:
             x = input.transpose(0, 1)
         self._check_input(x)
         begin = self._begin(x, hx)
+        if order is not None and hx is not None:
+            begin = tuple(state.index_select(1, order) for state in begin)
         ends: list[tuple[Tensor, ...]] = []
         for layer in range(self.num_layers):
             outputs = []
@@ -147,8 +151,10 @@ class RNNBase(Module):
             if self.dropout and layer + 1 < self.num_layers:
                 x = functional.dropout(x, self.dropout, self.training)
         last = tuple(library.stack(list(column), 0) for column in zip(*ends, strict=True))
+        if back is not None:
+            last = tuple(state.index_select(1, back) for state in last)
         if lengths is not None:
-            x = pack_padded_sequence(x, lengths)
+            x = PackedSequence(*pack_padded_sequence(x, lengths)[:2], order, back)
         elif self.batch_first:
             x = x.transpose(0, 1)
         return x, last if self.mode == "LSTM" else last[0]

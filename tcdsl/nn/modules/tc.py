@@ -18,7 +18,8 @@ from tcdsl.layers.layer import TextLayer
 from tcdsl.layers.library import Library, Texts
 from tcdsl.layers.tuned import Tuned
 from tcdsl.nn import init
-from tcdsl.nn.modules.module import Module, as_tensor
+from tcdsl.nn.modules.module import Module
+from tcdsl.nn.modules.state import as_tensor
 from tcdsl.nn.parameter import Parameter
 
 __all__ = ["TC", "Tuned", "autotune"]
