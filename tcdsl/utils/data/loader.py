@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import itertools
 import multiprocessing
-import os
-import pickle
-import random
-import signal
-import threading
-import time
-import traceback
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from types import GenericAlias
 from typing import Any
 
-import numpy as np
-
-from tcdsl.chance.generator import default_generator, manual_seed
-from tcdsl.utils.data.collate import default_collate
-from tcdsl.utils.data.dataset import Dataset
+from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.utils.data.collate import default_collate, default_convert
+from tcdsl.utils.data.dataset import IterableDataset
+from tcdsl.utils.data.fetching import Collate, Fetch, Fetcher
 from tcdsl.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from tcdsl.utils.data.workers import Workers
 
 __all__ = ["DataLoader"]
 
 AHEAD = 2  # batches that each worker makes before they are asked for
-
-Collate = Callable[[Sequence[Any]], Any]
+FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class DataLoader:
@@ -36,10 +27,10 @@ class DataLoader:
 
     Parameters
     ----------
-    dataset : Dataset
-        What has `__getitem__` and `__len__`.
-    batch_size : int
-        Samples of a batch.
+    dataset : Dataset or IterableDataset
+        What has `__getitem__` and `__len__`, or samples one after the other.
+    batch_size : int, optional
+        Samples of a batch; None: one sample after the other, joined to nothing.
     shuffle : bool
         Draw the samples by chance, anew each time.
     sampler : iterable of int, optional
@@ -49,10 +40,12 @@ class DataLoader:
     num_workers : int
         Processes that make batches ahead; 0: they are made where they are asked for. Batch i is
         always worker i % num_workers's, and the batches come in their order, so that random numbers
-        drawn in a set are the same in every run from one seed.
-    collate_fn : callable
-        Makes a batch of a list of samples.
-    pin_memory : bool
+        drawn in a set are the same in every run from one seed. A set without numbers is iterated
+        over in each worker: see `get_worker_info`.
+    collate_fn : callable, optional
+        Makes a batch of a list of samples; `default_collate` by default, without batches
+        `default_convert`.
+    pin_memory, pin_memory_device
         Taken for the sake of programs that say it; memory of the host is not pinned.
     drop_last : bool
         Leave out a last batch that is not full.
@@ -60,54 +53,79 @@ class DataLoader:
         Seconds to wait for a batch of a worker; 0: as long as it takes.
     worker_init_fn : callable, optional
         Called in each worker with its number before it begins.
+    multiprocessing_context : str or context, optional
+        How workers are started: "fork", "spawn" or "forkserver"; Python's default.
+    generator : Generator, optional
+        What the order and the seeds of workers are drawn from; the process's own by default.
+    prefetch_factor : int, optional
+        Batches that each worker makes before they are asked for; 2 by default.
+    persistent_workers : bool
+        Keep the workers, and their sets, for the next iteration. They end with the loader.
+    in_order : bool
+        Batches come in order, whatever is said.
 
     Raises
     ------
     ValueError
-        For settings that exclude each other or are out of range.
+        For settings that exclude each other or are out of range; later, if one is changed that the
+        loader was made by.
     RuntimeError
         While iterating: if a worker ended, or took longer than timeout. What a set raises in a
         worker is raised here in its type, with the worker's own traceback as its text.
 
     References
     ----------
-    PyTorch 0.4 ``torch.utils.data.DataLoader``.
+    PyTorch 2.13 ``torch.utils.data.DataLoader``.
     """
+
+    __class_getitem__: Any = classmethod(
+        GenericAlias
+    )  # of the type of batches, for whoever says it
 
     def __init__(
         self,
         dataset: Any,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[Sequence[int]] | None = None,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Sequence[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Collate = default_collate,
+        collate_fn: Collate | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
-        if timeout < 0:
-            raise ValueError(f"timeout option should be non-negative, got {timeout}")
-        if num_workers < 0:
-            raise ValueError(
-                f"num_workers option cannot be negative, got {num_workers}; "
-                "use num_workers=0 to disable multiprocessing"
-            )
-        if batch_sampler is not None and (
-            batch_size != 1 or shuffle or sampler is not None or drop_last
-        ):
-            raise ValueError(
-                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
-                "and drop_last"
-            )
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if isinstance(dataset, IterableDataset):
+            _check_in_turn(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is None:
-            if sampler is None:
-                sampler = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
+                    "and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            sampler = _order(dataset, bool(shuffle), generator)
+        if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        if collate_fn is None:
+            collate_fn = default_convert if batch_sampler is None else default_collate
         self.dataset: Any = dataset
         self.batch_size = batch_size
         self.sampler = sampler
@@ -115,161 +133,151 @@ class DataLoader:
         self.num_workers = num_workers
         self.collate_fn = collate_fn
         self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
         self.drop_last = drop_last
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = _context(multiprocessing_context, num_workers)
+        self.generator = generator
+        self.prefetch_factor = AHEAD if num_workers and prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
+        self._kept: Workers | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and "_kept" in vars(self):
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the workers: a copy starts its own."""
+        return {**vars(self), "_kept": None}
 
     def __iter__(self) -> Iterator[Any]:
-        if self.num_workers:
-            return _by_workers(self)
-        return (
-            self.collate_fn([self.dataset[i] for i in batch]) for batch in iter(self.batch_sampler)
-        )
+        return self._by_workers() if self.num_workers else self._here()
 
     def __len__(self) -> int:
-        return len(self.batch_sampler)  # type: ignore[arg-type]  # who asks has a sampler with one
+        if not isinstance(self.dataset, IterableDataset):
+            return len(self._wanted())  # type: ignore[arg-type]  # who asks has a sampler with one
+        count = len(self.dataset)  # type: ignore[arg-type]  # as above, of the set
+        if self.batch_size is None:
+            return count
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
+    def _wanted(self) -> Iterable[Any]:
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
 
-def _by_workers(loader: DataLoader) -> Iterator[Any]:
-    """Yield the batches that workers make, `AHEAD` each ahead; end them when it is left."""
-    base = default_generator.draw_seed() >> 1
-    context = multiprocessing.get_context()
-    workers = [
-        concurrent.futures.ProcessPoolExecutor(
-            1, context, _begin, (n, base, loader.dataset, loader.collate_fn, loader.worker_init_fn)
-        )
-        for n in range(loader.num_workers)
-    ]
-    _busy.append(workers)
-    try:
-        turns = itertools.cycle(range(loader.num_workers))
-        asked = (
-            (n, workers[n].submit(_make, batch))
-            for n, batch in zip(turns, iter(loader.batch_sampler), strict=False)
-        )
-        ahead = collections.deque(itertools.islice(asked, AHEAD * loader.num_workers))
-        while ahead:
-            number, future = ahead.popleft()
-            batch = _wait(number, future, loader.timeout)
-            ahead.extend(itertools.islice(asked, 1))
+    def _fetch(self) -> Fetch:
+        is_batched = self.batch_sampler is not None
+        return Fetch(self.dataset, is_batched, self.collate_fn, self.drop_last)
+
+    def _here(self) -> Iterator[Any]:
+        fetch = self._fetch()
+        fetcher = Fetcher(fetch)
+        for wanted in iter(self._wanted()):
+            try:
+                batch = fetcher(wanted)
+            except StopIteration:
+                if fetch.is_in_turn:
+                    return
+                raise
             yield batch
-    finally:
-        _end(workers)
 
-
-def _wait(number: int, future: concurrent.futures.Future[Any], timeout: float) -> Any:
-    try:
-        batch = future.result(timeout or None)
-    except concurrent.futures.TimeoutError:
-        raise RuntimeError(
-            f"DataLoader timed out after {timeout} seconds: worker {number} has not made its batch"
-        ) from None
-    except BrokenProcessPool as error:
-        why = "it was killed, for want of memory perhaps, or worker_init_fn raised"
-        if error.__cause__ is not None:
-            why = f"its batch cannot be read here: {str(error.__cause__).splitlines()[-1]}"
-        raise RuntimeError(
-            f"DataLoader worker {number} exited unexpectedly: {why}; "
-            "num_workers=0 shows errors where they happen"
-        ) from error
-    except Exception as error:  # a batch that cannot be sent
-        raise _caught(type(error), str(error.__cause__ or error).strip('\n" '), number) from error
-    if isinstance(batch, _Raised):
-        raise _caught(batch.kind, batch.text, number)
-    return batch
-
-
-class _Raised:
-    """What a set raised in a worker, as it is sent: of an exception its class and its traceback.
-
-    Not itself: one that does not come out of its pickle would break the pool, and SystemExit would
-    end the process that it is raised in.
-    """
-
-    def __init__(self, error: BaseException) -> None:
-        self.text = traceback.format_exc().strip()
-        self.kind: type[BaseException] = type(error)
+    def _by_workers(self) -> Iterator[Any]:
+        workers = self._kept or self._workers()
+        if self.persistent_workers and self._kept is None:
+            self._kept = workers
+            weakref.finalize(self, workers.end)
         try:
-            pickle.dumps(self.kind)
-        except Exception:  # of a function's own class, say
-            self.kind = RuntimeError
+            yield from workers.walk(iter(self._wanted()))
+        except RuntimeError:
+            workers.end()
+            self._kept = None
+            raise
+        finally:
+            if not self.persistent_workers:
+                workers.end()
+
+    def _workers(self) -> Workers:
+        source = default_generator if self.generator is None else self.generator
+        return Workers(
+            self.num_workers,
+            self._fetch(),
+            source.draw_seed() >> 1,
+            self.worker_init_fn,
+            self.multiprocessing_context or multiprocessing.get_context(),
+            self.timeout,
+            AHEAD if self.prefetch_factor is None else self.prefetch_factor,
+        )
 
 
-def _caught(kind: type[BaseException], where: str, number: int) -> Exception:
-    """Return what a worker raised in its own type, with its traceback as PyTorch shows it."""
-    text = f"Caught {kind.__name__} in DataLoader worker process {number}.\nOriginal {where}"
-    if issubclass(kind, Exception) and not issubclass(kind, StopIteration):
-        try:
-            return kind(text)
-        except Exception:  # a type that takes other arguments
-            pass
-    return RuntimeError(text)
+def _order(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterable[Any]:
+    if isinstance(dataset, IterableDataset):
+        return _Endless()
+    if shuffle:
+        return RandomSampler(dataset, generator=generator)
+    return SequentialSampler(dataset)
 
 
-Workers = list[concurrent.futures.ProcessPoolExecutor]
-_busy: list[Workers] = []
-_GRACE_S = 1.0  # from asking a worker to end to ending it
+class _Endless:
+    """The order of a set without numbers: the next one, and the next one."""
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None)
 
 
-def _end(workers: Workers) -> None:
-    """End workers without waiting for batches that nobody will read."""
-    if workers not in _busy:  # ended, or of the process that forked this one
-        return
-    _busy.remove(workers)
-    processes = [p for worker in workers for p in (worker._processes or {}).values()]
-    for worker in workers:
-        worker.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.terminate()
-    until = time.monotonic() + _GRACE_S
-    for process in processes:
-        process.join(max(0.0, until - time.monotonic()))
-        if process.is_alive():
-            process.kill()
+def _check_workers(count: int, timeout: float, ahead: int | None, are_kept: bool) -> None:
+    if count < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable "
+            "multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if not count and ahead is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 "
+            "to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if ahead is not None and ahead < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if are_kept and not count:
+        raise ValueError("persistent_workers option needs num_workers > 0")
 
 
-def _end_all() -> None:
-    """End the workers of iterators that are still there when the program ends."""
-    while _busy:
-        _end(_busy[-1])
+def _check_in_turn(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
+    """Refuse what only a set with numbers can have."""
+    given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
+                f"{name}={value}"
+            )
 
 
-# Earlier than atexit: Python waits before that for the pools, and they for their workers.
-getattr(threading, "_register_atexit")(_end_all)  # noqa: B009
-os.register_at_fork(after_in_child=_busy.clear)
-
-
-_set: Any = None
-_collate: Collate = default_collate
-
-
-def _begin(number: int, base: int, dataset: Dataset, collate: Collate, init: Any) -> None:
-    """Make this process a worker: its data, random numbers of its own, one thread."""
-    global _set, _collate
-    from tcdsl.codegen.runtime import set_num_threads  # late: a loader without workers has no need
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's, who then ends this
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    set_num_threads(1)
-    _set, _collate = dataset, collate
-    seed = base + number
-    manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002  # sets of users draw from it
-    if init is not None:
-        init(number)
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent has ended, whose pipes it would wait at for ever."""
-    made_by = multiprocessing.parent_process()
-    while os.getppid() == parent and (made_by is None or made_by.is_alive()):
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _make(batch: Sequence[int]) -> Any:
-    try:
-        return _collate([_set[i] for i in batch])
-    except BaseException as error:
-        return _Raised(error)
+def _context(given: Any, workers: int) -> Any:
+    """Return how workers are started, of its name or itself; None: as Python does by default."""
+    if given is None:
+        return None
+    if not workers:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > "
+            f"0), but got num_workers={workers}"
+        )
+    if isinstance(given, str):
+        known = multiprocessing.get_all_start_methods()
+        if given not in known:
+            raise ValueError(
+                "multiprocessing_context option should specify a valid start method in "
+                f"{known!r}, but got multiprocessing_context={given!r}"
+            )
+        return multiprocessing.get_context(given)
+    if not isinstance(given, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string "
+            f"specifying the start method, but got multiprocessing_context={given}"
+        )
+    return given

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from tcdsl.chance.generator import default_generator
+from tcdsl.chance.generator import Generator, default_generator
 
 __all__ = [
     "BatchSampler",
@@ -19,8 +19,11 @@ __all__ = [
 ]
 
 
-class Sampler:
-    """Numbers of samples in an order. A subclass says `__iter__()` and `__len__()`.
+T = TypeVar("T")
+
+
+class Sampler(Generic[T]):
+    """Numbers of samples in an order. A subclass says `__iter__()`, and `__len__()` if it has one.
 
     Parameters
     ----------
@@ -31,14 +34,11 @@ class Sampler:
     def __init__(self, data_source: Sized | None = None) -> None:
         """Take the set; what it is good for the subclass says."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__()")
 
-    def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} does not define __len__()")
 
-
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """All samples in their order."""
 
     def __init__(self, data_source: Sized) -> None:
@@ -51,8 +51,8 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
-    """All samples by chance, each once; or `num_samples` of them, each as often as chance has it.
+class RandomSampler(Sampler[int]):
+    """All samples by chance, each once; or `num_samples` of them.
 
     Parameters
     ----------
@@ -60,26 +60,32 @@ class RandomSampler(Sampler):
     replacement : bool
         Whether a sample may come again.
     num_samples : int, optional
-        How many are drawn; only with `replacement`.
+        How many are drawn. More than there are without replacement are several orders of all, one
+        behind the other.
+    generator : Generator, optional
+        The process's own by default.
 
     Raises
     ------
-    ValueError
-        If num_samples is given without replacement, or is not positive.
+    TypeError, ValueError
+        If replacement is no bool, or num_samples no positive int.
     """
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
     ) -> None:
-        if num_samples is not None and not replacement:
-            raise ValueError(
-                "expected num_samples with replacement=True only: without it each sample comes once"
-            )
-        if num_samples is not None and num_samples <= 0:
-            raise ValueError(f"expected a positive num_samples, got {num_samples}")
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got {replacement=}")
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
+        self.generator = generator
+        if num_samples is not None:
+            _check_count(num_samples)
 
     @property
     def num_samples(self) -> int:
@@ -87,26 +93,27 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        count = len(self.data_source)
-        with default_generator.numpy() as source:
+        count, wanted = len(self.data_source), self.num_samples
+        with _source(self.generator).numpy() as source:
             if self.replacement:
-                order = source.integers(0, count, self.num_samples)
-            else:
-                order = source.permutation(count)
-        return iter(order.tolist())
+                return iter(source.integers(0, count, wanted).tolist())
+            turns = -(-wanted // count) if count else 0
+            order = [i for _ in range(turns) for i in source.permutation(count).tolist()]
+        return iter(order[:wanted])
 
     def __len__(self) -> int:
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """Samples of given numbers by chance, each once."""
 
-    def __init__(self, indices: Sequence[int]) -> None:
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
+        self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        with default_generator.numpy() as source:
+        with _source(self.generator).numpy() as source:
             order = source.permutation(len(self.indices)).tolist()
         return iter([self.indices[i] for i in order])
 
@@ -114,7 +121,7 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """Samples by chance, each as likely as its weight says.
 
     Parameters
@@ -125,37 +132,46 @@ class WeightedRandomSampler(Sampler):
         How many are drawn.
     replacement : bool
         Whether a sample may come again.
+    generator : Generator, optional
+        The process's own by default.
 
     Raises
     ------
     ValueError
-        If num_samples is not positive, if a weight is negative or not finite, if all are 0, or if
-        fewer samples than are to be drawn without replacement have a weight.
+        If num_samples is not positive, if weights are no row, if one is negative or not finite, if
+        all are 0, or if fewer samples than are to be drawn without replacement have a weight.
     """
 
     def __init__(
-        self, weights: Sequence[float], num_samples: int, replacement: bool = True
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
     ) -> None:
-        if isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(f"expected a positive num_samples, got {num_samples}")
-        self.weights = np.array([float(w) for w in weights])
-        if (
-            not np.isfinite(self.weights).all()
-            or (self.weights < 0).any()
-            or not self.weights.any()
-        ):
+        _check_count(num_samples)
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got {replacement=}")
+        known = np.array([getattr(w, "tolist", lambda w=w: w)() for w in weights], np.float64)
+        if known.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(known.shape)}"
+            )
+        if not np.isfinite(known).all() or (known < 0).any() or not known.any():
             raise ValueError("expected finite weights, none negative and not all 0")
-        there = np.count_nonzero(self.weights)
+        there = np.count_nonzero(known)
         if not replacement and there < num_samples:
             raise ValueError(
                 f"expected at most {there} samples without replacement, got {num_samples}"
             )
+        self.weights = known
         self.num_samples = num_samples
         self.replacement = replacement
+        self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
         p = self.weights / self.weights.sum()
-        with default_generator.numpy() as source:
+        with _source(self.generator).numpy() as source:
             drawn = source.choice(len(p), self.num_samples, replace=self.replacement, p=p)
         return iter(drawn.tolist())
 
@@ -163,7 +179,7 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler[list[int]]):
     """Numbers of another sampler in lists.
 
     Parameters
@@ -204,3 +220,14 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         count = len(self.sampler)  # type: ignore[arg-type]  # who asks for the length has a sampler with one
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+def _source(generator: Generator | None) -> Generator:
+    return default_generator if generator is None else generator
+
+
+def _check_count(num_samples: int) -> None:
+    if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+        raise ValueError(
+            f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+        )

@@ -14,7 +14,7 @@ from tcdsl.utils import data
 pytestmark = pytest.mark.cc
 
 
-class Numbers(data.Dataset):
+class Numbers(data.Dataset[Any]):
     """Sample i is i, with a number of chance."""
 
     def __init__(self, count: int) -> None:
@@ -87,7 +87,7 @@ def test_batches_of_all_kinds() -> None:
     made = data.default_collate(samples)
     assert made["a"][0].dtype is tc.float64
     assert made["a"][1][0].tolist() == [0, 1]
-    assert made["a"][1][1] == ["s", "s"]
+    assert made["a"][1][1] == ("s", "s")
     assert made["p"].y.tolist() == [0, 1]
     assert made["n"].dtype is tc.float64
     with pytest.raises(TypeError, match="collate_fn="):

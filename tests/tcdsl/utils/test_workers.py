@@ -28,7 +28,7 @@ class OddError(Exception):
         super().__init__(first + second)
 
 
-class Raising(data.Dataset):
+class Raising(data.Dataset[Any]):
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
@@ -117,7 +117,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     program.stdout.close()
 
 
-class Numbers(data.Dataset):
+class Numbers(data.Dataset[Any]):
     def __len__(self) -> int:
         return 20
 
