@@ -120,8 +120,7 @@ def _reader(parts: Sequence[Part], at: int) -> tuple[int, Expr] | None:
 def _with_value(reader: Line, line: Line, later: int) -> tuple[int, Expr] | None:
     """Return a line's place and its value with another line in place of its one read of it."""
     (read,) = (r for r in reader.reads() if r.tensor == line.target)
-    has_branches = any(isinstance(x, typed.Select) for x in walk_typed(reader.value))
-    if has_branches or reader.is_ragged or reader.op.startswith("arg"):
+    if reader.is_ragged or reader.op.startswith("arg"):
         return None
     if read.dtype != line.value.dtype or read not in _reads(reader.value):
         return None

@@ -23,6 +23,7 @@ from tcdsl.codegen.program.expressions import (
     walk_typed,
 )
 from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Expr
 
 
@@ -58,16 +59,34 @@ def _spellings(above: Expr, steps: dict[str, VersionStep]) -> list[Expr]:
 
 
 class _Quotient:
-    """A step `Y = above / below`, to be found in lines with other indices."""
+    """A step `Y = above / below`, to be found in lines with other indices.
 
-    def __init__(self, step: VersionStep, above: Sequence[Expr], below: typed.Read) -> None:
-        self.step, self.above, self.below = step, above, below
+    known: the condition under which an expression stands, if there is one.
+    """
+
+    def __init__(
+        self,
+        step: VersionStep,
+        above: Sequence[Expr],
+        below: typed.Read,
+        known: Expr | None = None,
+    ) -> None:
+        self.step, self.above, self.below, self.known = step, above, below, known
+
+    def where(self, cond: Expr) -> _Quotient:
+        """Return the same for expressions under a condition."""
+        return _Quotient(self.step, self.above, self.below, cond)
 
     def at(self, e: Expr) -> tuple[Expr, tuple[Expr, ...]] | None:
         """Return Y where e is what was divided, and the subscripts of what it was divided by."""
         for pattern in self.above:
             by: dict[str, Expr] = {}
-            if matches(pattern, e, by):
+            if isinstance(pattern, typed.Select) and self.known is not None:
+                # of what was divided under this condition too, one branch
+                is_found = matches(pattern.cond, self.known, by) and matches(pattern.then, e, by)
+            else:
+                is_found = matches(pattern, e, by)
+            if is_found:
                 names = {x.name for sub in self.step.subs for x in _indices(sub)}
                 if names <= by.keys():
                     subs = tuple(substitute_indices(x, by, address=True) for x in self.step.subs)
@@ -130,6 +149,14 @@ def _by_quotient(e: Expr, name: str, quotient: _Quotient) -> Expr:
                 new = _undivided(lhs, name, place, quotient)
                 if new is not None:
                     return typed.Binary("*", new, y, dtype)
+        case typed.Select(cond, then, other):
+            inside, outside = quotient.where(cond), quotient.where(typed.Unary("!", cond, BOOL))
+            return replace(
+                e,
+                cond=_by_quotient(cond, name, quotient),
+                then=_by_quotient(then, name, inside),
+                other=_by_quotient(other, name, outside),
+            )
         case typed.Binary("+", typed.Binary("*", d, y), rhs, dtype):
             new = _by_quotient(rhs, name, quotient)
             if new != rhs and isinstance(new, typed.Binary) and new.op == "*" and new.rhs == y:

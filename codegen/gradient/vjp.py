@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from tcdsl.codegen.gradient.backward import Backward
+from tcdsl.codegen.gradient.centred import without_centred
 from tcdsl.codegen.gradient.checkpoint import segmented
 from tcdsl.codegen.gradient.derivatives import Given, Gradient
 from tcdsl.codegen.gradient.distribute import distributed
@@ -128,6 +129,9 @@ def _gradient(
     lines = bounded(tidied(lines, versions.taken), values, wanted)
     lines = padded(lines, values, back.taken, versions.values)
     lines = joined(lines, values, wanted | versions.in_place)
+    centred = without_centred(lines, versions, wanted | versions.in_place)
+    if centred != lines:
+        lines = joined(centred, values, wanted | versions.in_place)
     shorter = normalised(lines, versions)
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
@@ -135,6 +139,7 @@ def _gradient(
     shorter = reused(shorter, values)
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
+        shorter = joined(shorter, values, wanted | versions.in_place)
         needless = _read(lines) - _read(shorter)
         kept = tuple(n for n in kept if n not in needless)
         lines = shorter

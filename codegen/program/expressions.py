@@ -144,7 +144,10 @@ def substitute_indices(e: Expr, by: Mapping[str, Expr], *, address: bool = False
     match e:
         case typed.IndexValue(name, dtype) if name in by:
             new = by[name]
-            return new if address or new.dtype == dtype else typed.Cast(new, dtype)
+            if address or new.dtype == dtype:
+                return new
+            is_index = isinstance(new, typed.IndexValue)
+            return replace(new, dtype=dtype) if is_index else typed.Cast(new, dtype)
         case typed.Read():
             return map_operands(e, lambda x: substitute_indices(x, by, address=True))
         case typed.Binary("+" | "-" | "*" | "/" | "%") | typed.Unary("-"):
