@@ -186,7 +186,7 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
   }
 #endif
 
-/* Fold the lanes: sum adds halves in a fixed order; max and min hand NaN on. */
+/* Fold the lanes: sum and product take halves in a fixed order; max and min hand NaN on. */
 #define TC_FOLD2(op, S) v = op(v, __builtin_shufflevector(v, v, 1, 0));
 #define TC_FOLD4(op, S)                                                                           \
   v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));                                           \
@@ -201,8 +201,10 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
   v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)); \
   v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
 #define TC_PLUS(a, b) ((a) + (b))
+#define TC_TIMES(a, b) ((a) * (b))
 #define TC_VECTOR_FOLD(S, T, N)                                                                   \
   TC_FN tc_##T tc_sum_v##S(tc_v##S v) { TC_FOLD##N(TC_PLUS, S) return v[0]; }                      \
+  TC_FN tc_##T tc_product_v##S(tc_v##S v) { TC_FOLD##N(TC_TIMES, S) return v[0]; }                 \
   TC_FN tc_##T tc_hmax_v##S(tc_v##S v) { TC_FOLD##N(tc_max_v##S, S) return v[0]; }                 \
   TC_FN tc_##T tc_hmin_v##S(tc_v##S v) { TC_FOLD##N(tc_min_v##S, S) return v[0]; }
 

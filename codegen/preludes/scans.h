@@ -48,7 +48,6 @@
   v = op(way##4_16(e, v), v); v = op(way##8_16(e, v), v);
 
 /* e: what leaves a value as it is, -0 for sums of floats; an extreme meets its own lane again. */
-#define TC_TIMES(a, b) ((a) * (b))
 #define TC_SCAN_BY(S, N, name, op, e)                                                             \
   TC_FN tc_v##S tc_scan_##name##_v##S(tc_v##S v) {                                                 \
     TC_STEPS_##N(TC_UP, op, e, v)                                                                 \

@@ -79,7 +79,7 @@ class Fold:
         """Return the scalar that the fold comes to."""
         whole: Expr = self.total if self.total else merged(self.op, self.accumulators)
         if isinstance(whole.type, Vector):
-            name = {"+": "sum", "max": "hmax", "min": "hmin"}[self.op]
+            name = {"+": "sum", "*": "product", "max": "hmax", "min": "hmin"}[self.op]
             return replace(vexpr.vector_call(name, whole.type, whole), type=Scalar(self.dtype))
         if self.unordered:
             nan = b.const(float("nan"), self.dtype)

@@ -42,8 +42,6 @@ def vector_bits(ctx: Context, space: IterationSpace, column: str | None = None) 
     for n, step in steps:
         s = step.statement
         inner = column or space.sweeps[n][-1].name
-        if step.folds and s.op.startswith("*"):
-            return None
         for buffer, subs in accesses(step):
             dtype = ctx.operands.buffer(buffer).dtype
             linear = space.linear.get((buffer, subs))

@@ -122,6 +122,23 @@ def test_min_and_max_hand_nan_on_wherever_it_stands(rng: np.random.Generator) ->
 
 
 @pytest.mark.cc
+def test_products_go_in_vectors_and_hand_on_what_is_not_a_number(rng: np.random.Generator) -> None:
+    text = "def f(float(N,M) A) -> (O, P) { O(n) *=! A(n,m)  P(m) *=! A(n,m) }"
+    rows_only = "def f(float(N,M) A) -> (O) { O(n) *=! A(n,m) }"
+    problems: list[tuple[object, ...]] = []
+    for shape in ((3, 1), (1, 67), (5, 200), (2, 0)):
+        a = rng.uniform(0.8, 1.2, shape).astype(np.float32)
+        problems += [(text, a), (rows_only, a)]
+    for at, value in ((0, np.nan), (66, np.nan), (31, np.inf), (64, -0.0), (5, 0.0)):
+        a = rng.uniform(0.8, 1.2, (4, 67)).astype(np.float32)
+        a[1, at] = value
+        problems.append((rows_only, a))
+    strided = rng.uniform(0.9, 1.1, (90, 300)).astype(np.float32)
+    problems += [(rows_only, strided[::-3, ::2]), (rows_only, strided.T)]
+    differential(cases_of(*problems), terms=200)
+
+
+@pytest.mark.cc
 def test_updates_start_from_what_the_output_holds(rng: np.random.Generator) -> None:
     text = "def f(float(N,M) A) -> (O) { O(n) += A(n,m) }"
     cases = []
