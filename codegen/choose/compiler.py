@@ -110,26 +110,49 @@ def generic_choice(
 
 @on_own_stack
 def open_choice(
-    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+    program: Program,
+    spec: Spec,
+    machine: Machine,
+    sizes: Mapping[str, int],
+    wanted: Config = Config(),  # noqa: B008 - it is a value
 ) -> Config | None:
     """Return the analytic choice of an executable that leaves sizes open; None if exact is faster.
+
+    wanted : the config of exact sizes that it is to be like. What calls plan by the sizes that are
+    open has one value here, whatever it says.
 
     It may not hang on the sizes that are left open: then calls of others would get another one.
     Only sums over windows have forms that lose nothing by it: others are not arranged to see that.
     """
     if not any(_slides(s) for s in program.statements):
         return None
-    arrangement = _arranged_for_all(program, spec, Config(), machine, sizes)
-    config = _complete(arrangement, Config())
+    arrangement = _arranged_for_all(program, spec, wanted, machine, sizes)
+    wanted = _without_planned(arrangement, wanted)
+    config = _complete(arrangement, wanted)
     total = apart = 0.0
     for i, ctx in enumerate(arrangement.contexts):
-        form, chosen = arrangement.choice(i, {})
+        form, chosen = arrangement.choice(i, wanted.group(i))
         cost = arrangement.forms[i][form].cost_ns(ctx, chosen)
         total += cost
         apart += 0.0 if arrangement.forms[i][form].leaves_open else cost
     assert arrangement.asked is not None
     is_as_fast = apart <= _BESIDE * total and not arrangement.asked.regime.answers
     return config if is_as_fast else None
+
+
+def _without_planned(arrangement: Arrangement, config: Config) -> Config:
+    """Return a config without the values of knobs that leave no choice."""
+    planned = {
+        f"g{i}.{knob.name}"
+        for i in range(len(arrangement.contexts))
+        for knob in arrangement.knobs(i, arrangement.choice(i, _form_of(config, i))[0])
+        if len(knob.values) == 1
+    }
+    return Config.of({name: value for name, value in config.items if name not in planned})
+
+
+def _form_of(config: Config, group: int) -> dict[str, Value]:
+    return {name: value for name, value in config.group(group).items() if name == "form"}
 
 
 def _slides(s: Statement) -> bool:

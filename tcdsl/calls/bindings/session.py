@@ -20,7 +20,7 @@ from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.rankfree import RankFree, general, key_of
 from tcdsl.calls.bindings.settings import Settings, default_database
-from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.bindings.variant import Advised, Variant
 from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.calls.operands.arguments import Operand, dtype_of
 from tcdsl.calls.process.bounded import thinned
@@ -404,15 +404,18 @@ class Session:
 
         return lambda spec: tuned_config(variant, spec, self.database, self.settings.configs)
 
-    def advised(self, variant: Variant) -> Callable[[Spec], Config | None]:
-        """Return how to find another size's config that suits an exact specialisation."""
+    def advised(self, variant: Variant) -> Advised:
+        """Return how to find another size's config that suits a specialisation."""
 
-        def found(spec: Spec) -> Config | None:
+        def found(exact: Spec, left_open: Spec | None = None) -> Config | None:
             if not self._has_configs:
                 return None
-            from tcdsl.calls.bindings.tuned import neighbour_config  # on use: it needs SQLite
+            from tcdsl.calls.bindings import tuned  # on use: it needs SQLite
 
-            return neighbour_config(variant, spec, self.database, self.settings.configs)
+            files = self.database, self.settings.configs
+            if left_open is not None:
+                return tuned.open_config(variant, exact, left_open, *files)
+            return tuned.neighbour_config(variant, exact, *files)
 
         return found
 

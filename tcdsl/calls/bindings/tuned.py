@@ -20,6 +20,8 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import records
 
+_GAIN = 0.99  # times the default's: more is no gain
+
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import Shipped
 
@@ -63,6 +65,38 @@ def neighbour_config(
     space = space_of(variant.program, spec, variant.machine)
     chosen = choose(space, tuned)
     return None if chosen == space.default else chosen
+
+
+def open_config(
+    variant: Variant,
+    exact: Spec,
+    left_open: Spec,
+    database: Path,
+    shipped: Shipped | None = None,
+) -> Config | None:
+    """Return the config for an executable that leaves sizes open, or None.
+
+    It is that of other values of just these sizes (another number of images), nearest first, less
+    what calls plan. It serves where its forms leave them open, and where it is faster than the
+    default by the times taken there and by what the model says of the difference to here.
+    """
+    assert exact.sizes is not None
+    key = problem_key(variant, exact)
+    tuned = best.relatives(database, key)
+    if shipped is not None:
+        tuned = best.nearest((*tuned, *shipped.relatives(key)), key)
+    names = [name for name, _ in exact.sizes]
+    for other in tuned:
+        there = dict(zip(names, other.sizes, strict=True))
+        is_near = all(there[name] == size for name, size in left_open.sizes or ())
+        if not is_near or other.default_ns is None:
+            continue
+        found = variant.opened_like(left_open, other.config, there, dict(exact.sizes))
+        if found is not None:
+            config, change = found
+            if max(1.0, change) * other.time_ns < _GAIN * other.default_ns:
+                return config
+    return None
 
 
 def problem_key(variant: Variant, spec: Spec) -> ProblemKey:

@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.aside import LIBRARY, Aside
@@ -52,6 +53,13 @@ class _Begun:
 
     aside: Aside
     served: set[Spec]
+
+
+class Advised(Protocol):
+    """How to find another size's config."""
+
+    def __call__(self, exact: Spec, left_open: Spec | None = None) -> Config | None:
+        """Return a config for exact sizes, or for an executable that leaves some of them open."""
 
 
 class Variant(Binding):
@@ -114,7 +122,7 @@ class Variant(Binding):
         sizes: Mapping[str, int],
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
-        advised: Callable[[Spec], Config | None],
+        advised: Advised,
         *,
         is_small: bool = False,
         view: View | RowView | None = None,
@@ -131,7 +139,8 @@ class Variant(Binding):
             Gives the tuned config of an exact specialisation, or None.
         advised : callable
             Gives the config of another size where the model puts it above the default, or None;
-            asked for the first sizes only, since others are served without compiling.
+            asked for the first sizes only, since others are served without compiling. Given what
+            leaves sizes open too, the config of other values of these, asked before the first.
         is_small : bool, default False
             Whether a GPU may compute addresses in 32 bits (`Spec.is_small`).
         view : View, optional
@@ -173,7 +182,7 @@ class Variant(Binding):
         sizes: Mapping[str, int],
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
-        advised: Callable[[Spec], Config | None],
+        advised: Advised,
         is_small: bool,
         view: View | RowView | None,
     ) -> Compiled:
@@ -193,11 +202,17 @@ class Variant(Binding):
             found = self.of_any_rank(view)
             if found is not None:
                 return found
+        left_open = self._left_open(exact)
+        if left_open.open and left_open not in self._opened:
+            config = advised(exact, left_open)
+            found = None if config is None else self._compile_found(left_open, config, sizes)
+            if found is not None:
+                self._opened[left_open] = found.config
+                return found
         if self._exact == key:
             found = self._own(exact, sizes)
             changing.sizes.met(self._follow)
             return found
-        left_open = self._left_open(exact)
         if left_open in self._opened:
             return self.compile(left_open, self._opened[left_open], sizes)
         spec = self._for_all(layouts, is_small)
@@ -258,6 +273,43 @@ class Variant(Binding):
         with stack_for(self.name):
             return compiler.open_choice(self.program, spec, self.machine, sizes)
 
+    def opened_like(
+        self, left_open: Spec, config: Config, there: Mapping[str, int], here: Mapping[str, int]
+    ) -> tuple[Config, float] | None:
+        """Return what leaves sizes open and is like a config tuned at other values of them.
+
+        With it comes how the model sees it beside the default, here as a multiple of there. None
+        where it is no config of this program, or of one that leaves the sizes open.
+
+        Parameters
+        ----------
+        there, here : mapping of str to int
+            The sizes at which the config was tuned, and those of the call.
+        """
+        from tcdsl.codegen.choose import compiler  # on use
+
+        program, machine = self.program, self.machine
+        assert isinstance(machine, Machine)
+        tuned_at = replace(left_open, sizes=tuple(there.items()), open=())
+        with stack_for(self.name):
+            try:
+                usual = compiler.open_choice(program, left_open, machine, here)
+                found = compiler.open_choice(program, left_open, machine, here, config)
+                if usual is None or found is None:
+                    return None
+                default = compiler.default_config(program, tuned_at, machine, there)
+                now, now_usual, then, then_usual = (
+                    compiler.cost_ns(program, spec, c, machine, sizes)
+                    for spec, sizes, both in (
+                        (left_open, here, (found, usual)),
+                        (tuned_at, there, (config, default)),
+                    )
+                    for c in both
+                )
+            except ScheduleError:
+                return None
+            return found, (now / then) / (now_usual / then_usual)
+
     def choice_of_first(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
         """Return what untuned first calls of these sizes compile, to be shown: no record is asked.
 
@@ -305,7 +357,7 @@ class Variant(Binding):
         sizes: Mapping[str, int],
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
-        advised: Callable[[Spec], Config | None],
+        advised: Advised,
         view: View | RowView | None,
     ) -> None:
         """Compile what would serve these sizes, came calls in the order of those asked for here.

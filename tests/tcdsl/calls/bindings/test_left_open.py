@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.calls.bindings import aside, variant
 from tcdsl.calls.bindings.signature import outermost
 from tcdsl.calls.bindings.variant import spec_for
+from tcdsl.calls.problems import problem_of_call
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.machine.config import Config
 from tcdsl.tools.describe import describe
 from tests.codegen.compiled import noted
 
@@ -130,3 +133,42 @@ def test_what_is_shown_of_sizes_is_what_their_call_runs(compiled: list[str]) -> 
     shown = describe(bound, sizes)
     assert (shown["open"], shown["is_rank_free"]) == (["N"], False)
     assert shown["config"] == dict(run.config.items)
+
+
+def tuned(path: Path, n: int, tile: str, gain: float) -> None:
+    """Have a tile be what tuning found for so many images, by so much faster than the default."""
+    image, weights = np.ones((n, 3, 5, 5), np.float32), np.ones((16, 3, 3, 3), np.float32)
+    problem = problem_of_call(tc.define(CONV).call(image, weights))
+    values = {**dict(problem.space.default.items), "g0.tile": tile, "g0.chunks": 1}
+    config = Config.of(values)
+    assert problem.space.holds(config)
+    with TuningStore(path) as store:
+        store.add_problem(problem.key, problem.name, problem.text)
+        store.set_best(problem.key, config, 100 / gain, 100.0, "tuned")
+
+
+def test_a_config_tuned_for_some_images_serves_other_batches(
+    compiled: list[str], tmp_path: Path
+) -> None:
+    tuned(tmp_path / "t.db", 16, "2x1", gain=2.0)
+    conv = tc.define(CONV, cache=tmp_path / "t.db")
+    for n in (8, 1, 16, 70, 8):
+        ones(conv, n)
+    assert compiled == ["conv"] * 2
+    left_open, exact = conv.variant().executables
+    assert (left_open.spec.open, exact.spec.open) == (("N",), ())
+    assert left_open.config.get("g0.tile") == exact.config.get("g0.tile") == "2x1"
+    assert left_open.config.get("g0.chunks") == 0  # calls plan how many
+    ones(conv, 4, side=6)  # other pixels have nothing of it
+    assert conv.variant().executables[-1].config.get("g0.tile") != "2x1"
+
+
+def test_a_config_that_gains_nothing_where_it_was_tuned_serves_no_other_batch(
+    compiled: list[str], tmp_path: Path
+) -> None:
+    tuned(tmp_path / "t.db", 16, "2x1", gain=1.005)
+    conv = tc.define(CONV, cache=tmp_path / "t.db")
+    ones(conv, 8)
+    (one,) = conv.variant().executables
+    assert one.spec.open == ("N",)
+    assert one.config.get("g0.tile") != "2x1"
