@@ -1,10 +1,11 @@
 """Optimizers: parameters change by their gradients, and the learning rate from epoch to epoch."""
 
-from tcdsl.optim import lr_scheduler
+from tcdsl.optim import lr_scheduler, swa_utils
 from tcdsl.optim.adam import Adam, Adamax, AdamW
 from tcdsl.optim.adaptive import Adadelta, Adagrad, RMSprop
 from tcdsl.optim.lbfgs import LBFGS
 from tcdsl.optim.optimizer import Optimizer
+from tcdsl.optim.rectified import NAdam, RAdam
 from tcdsl.optim.sgd import SGD
 from tcdsl.optim.signs import ASGD, Rprop
 
@@ -17,8 +18,11 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "NAdam",
     "Optimizer",
+    "RAdam",
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]

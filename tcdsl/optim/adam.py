@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tcdsl import library
+from tcdsl.optim.hooks import says
 from tcdsl.optim.optimizer import Closure, Optimizer, below_one, gradients, loss_of, not_negative
 from tcdsl.optim.steps import step_of
 
@@ -32,8 +33,8 @@ class Adam(Optimizer):
         Times the parameter it is added to the gradient.
     amsgrad : bool
         Take the largest v so far.
-    foreach, fused : bool, optional
-        Taken for the sake of programs that say them: a step of a parameter is one kernel.
+    decoupled_weight_decay : bool
+        Let weights decay apart from the gradient: `AdamW`.
 
     Raises
     ------
@@ -48,6 +49,7 @@ class Adam(Optimizer):
 
     decoupled = False
 
+    @says("foreach", "maximize", "capturable", "differentiable", "fused")
     def __init__(
         self,
         params: Any,
@@ -57,8 +59,7 @@ class Adam(Optimizer):
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
-        foreach: bool | None = None,
-        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
         not_negative("learning rate", lr)
         not_negative("epsilon value", eps)
@@ -71,6 +72,7 @@ class Adam(Optimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
+            "decoupled_weight_decay": decoupled_weight_decay or self.decoupled,
         }
         super().__init__(params, defaults)
 
@@ -94,7 +96,7 @@ class Adam(Optimizer):
         state["step"] = t = int(state["step"]) + 1
         beta1, beta2 = group["betas"]
         lr, weight = float(group["lr"]), float(group["weight_decay"])
-        decay, keep = (0.0, 1 - lr * weight) if self.decoupled else (weight, 1.0)
+        decay, keep = (0.0, 1 - lr * weight) if group["decoupled_weight_decay"] else (weight, 1.0)
         size = lr / (1 - beta1**t)
         scale = 1 / math.sqrt(1 - beta2**t)
         m, v = state["exp_avg"], state["exp_avg_sq"]
@@ -112,7 +114,7 @@ class AdamW(Adam):
 
     Parameters
     ----------
-    params, lr, betas, eps, amsgrad, foreach, fused
+    params, lr, betas, eps, amsgrad
         As of `Adam`.
     weight_decay : float
 
@@ -123,6 +125,7 @@ class AdamW(Adam):
 
     decoupled = True
 
+    @says("maximize", "foreach", "capturable", "differentiable", "fused")
     def __init__(
         self,
         params: Any,
@@ -131,9 +134,6 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        fused: bool | None = None,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
 
@@ -151,6 +151,7 @@ class Adamax(Optimizer):
     Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
     """
 
+    @says("foreach", "maximize", "differentiable", "capturable")
     def __init__(
         self,
         params: Any,

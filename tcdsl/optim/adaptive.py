@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl import library
+from tcdsl.optim.hooks import says
 from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative
 from tcdsl.optim.steps import step_of
 
@@ -31,6 +32,7 @@ class Adagrad(Optimizer):
     2011.
     """
 
+    @says("foreach", "maximize", "differentiable", "fused")
     def __init__(
         self,
         params: Any,
@@ -94,6 +96,7 @@ class Adadelta(Optimizer):
     Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
     """
 
+    @says("foreach", "capturable", "maximize", "differentiable")
     def __init__(
         self,
         params: Any,
@@ -151,6 +154,7 @@ class RMSprop(Optimizer):
     sequences with recurrent neural networks", 2013.
     """
 
+    @says("capturable", "foreach", "maximize", "differentiable")
     def __init__(
         self,
         params: Any,

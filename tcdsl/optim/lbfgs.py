@@ -6,6 +6,7 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.core import Tensor
+from tcdsl.optim.line_search import Point, strong_wolfe
 from tcdsl.optim.optimizer import Closure, Optimizer
 
 __all__ = ["LBFGS"]
@@ -27,6 +28,8 @@ class LBFGS(Optimizer):
         A step ends where the largest gradient, or the change, is below.
     history_size : int
         Changes that are remembered.
+    line_search_fn : "strong_wolfe", optional
+        How the length of a step is found; without it is lr.
 
     Notes
     -----
@@ -46,6 +49,7 @@ class LBFGS(Optimizer):
         tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9,
         history_size: int = 100,
+        line_search_fn: str | None = None,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -54,7 +58,10 @@ class LBFGS(Optimizer):
             "tolerance_grad": tolerance_grad,
             "tolerance_change": tolerance_change,
             "history_size": history_size,
+            "line_search_fn": line_search_fn,
         }
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise RuntimeError("only 'strong_wolfe' is supported")
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -112,21 +119,54 @@ class LBFGS(Optimizer):
             state.update(d=d, t=t, prev_flat_grad=before, prev_loss=loss_before)
             if slope > -group["tolerance_change"]:
                 break
-            with library.no_grad():
-                self._move(t, d)
-            if iteration == group["max_iter"]:
-                break
-            with library.enable_grad():
-                loss = float(closure())
-            calls += 1
-            state["func_evals"] += 1
-            g = self._gradient()
+            if group.get("line_search_fn") is not None:
+                found, count = self._searched(
+                    closure, d, t, Point(0.0, loss, g, slope), group["max_eval"] - calls
+                )
+                t, loss, g = found.at, found.value, found.gradient
+                state["t"] = t
+                with library.no_grad():
+                    self._move(t, d)
+                calls += count
+                state["func_evals"] += count
+                if iteration == group["max_iter"]:
+                    break
+            else:
+                with library.no_grad():
+                    self._move(t, d)
+                if iteration == group["max_iter"]:
+                    break
+                with library.enable_grad():
+                    loss = float(closure())
+                calls += 1
+                state["func_evals"] += 1
+                g = self._gradient()
             if calls >= group["max_eval"] or float(g.abs().max()) <= group["tolerance_grad"]:
                 break
             change = group["tolerance_change"]
             if float(d.abs().max()) * t <= change or abs(loss - loss_before) < change:
                 break
         return first
+
+    def _searched(
+        self, closure: Closure, d: Tensor, at: float, first: Point, most: int
+    ) -> tuple[Point, int]:
+        """Return the point that a search along d from here finds; the parameters stay."""
+        here = [p.detach().clone() for p in self._params]
+
+        def evaluate(at: float) -> Point:
+            with library.no_grad():
+                self._move(at, d)
+            with library.enable_grad():
+                value = float(closure())
+            g = self._gradient()
+            with library.no_grad():
+                for p, before in zip(self._params, here, strict=True):
+                    p.copy_(before)
+            return Point(at, value, g, float(g.dot(d)))
+
+        tolerance = self.param_groups[0]["tolerance_change"]
+        return strong_wolfe(evaluate, first, at, float(d.abs().max()), tolerance, most)
 
     def _direction(self, state: dict[str, Any], g: Tensor, d: Any, history: int) -> Tensor:
         """Return minus the gradient times the inverse curvature that is remembered."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.optim.cycles import CyclicLR, OneCycleLR
 from tcdsl.optim.optimizer import Optimizer
-from tcdsl.optim.schedule import LRScheduler
+from tcdsl.optim.schedule import LRScheduler, OfFunctions
 from tcdsl.optim.schedules import (
     ChainedScheduler,
     ConstantLR,
@@ -42,7 +42,7 @@ __all__ = [
 _LRScheduler = LRScheduler  # its name before 2.0
 
 
-class LambdaLR(LRScheduler):
+class LambdaLR(OfFunctions):
     """The first learning rate times a function of the epoch.
 
     Parameters
@@ -52,24 +52,6 @@ class LambdaLR(LRScheduler):
         `lr_lambda(epoch)`; of a list one a group.
     last_epoch : int
     """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
-        count = len(optimizer.param_groups)
-        self.lr_lambdas = (
-            list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * count
-        )
-        if len(self.lr_lambdas) != count:
-            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
-        super().__init__(optimizer, last_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a scheduler goes on from, without the functions, which are the program's."""
-        return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
 
     def get_lr(self) -> list[float]:
         """Return each group's first learning rate times its function of the epoch."""

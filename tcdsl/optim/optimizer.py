@@ -8,8 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tcdsl.core import Tensor
+from tcdsl.optim.hooks import (
+    Hooked,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
-__all__ = ["Closure", "Optimizer", "required"]
+__all__ = [
+    "Closure",
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
 
 Closure = Callable[[], Any]
 
@@ -24,7 +35,7 @@ class _Required:
 required = _Required()
 
 
-class Optimizer:
+class Optimizer(Hooked):
     """Parameters in groups of common settings, each with a state of its own.
 
     Parameters
@@ -33,6 +44,10 @@ class Optimizer:
         A mapping is a group: 'params' and the settings that differ from the defaults.
     defaults : mapping
         The settings of groups that do not say otherwise.
+
+    Most take more words, of PyTorch's: ``maximize=True`` goes up, not down; `foreach`, `fused` and
+    `capturable` say how PyTorch computes a step, which is one kernel a parameter here, and
+    `differentiable` is refused unless False.
 
     Attributes
     ----------
@@ -55,6 +70,8 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
                 f"but got {params.type()}: put it into a list"
             )
+        self._no_hooks()
+        defaults |= self.__dict__.pop("_words", {})
         self.defaults = defaults
         self.state: Any = collections.defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
@@ -137,6 +154,8 @@ class Optimizer:
         dict
             'state', states by the number of the parameter, and 'param_groups'.
         """
+        for hook in tuple(self._hooks["state_pre"].values()):
+            hook(self)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -147,7 +166,11 @@ class Optimizer:
             numbers[id(key)] if isinstance(key, Tensor) else key: value
             for key, value in self.state.items()
         }
-        return {"state": state, "param_groups": groups}
+        made = {"state": state, "param_groups": groups}
+        for hook in tuple(self._hooks["state_post"].values()):
+            changed = hook(self, made)
+            made = made if changed is None else changed
+        return made
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` has returned; it is copied.
@@ -157,6 +180,9 @@ class Optimizer:
         ValueError
             If its groups are not as many, with as many parameters each.
         """
+        for hook in tuple(self._hooks["load_pre"].values()):
+            changed = hook(self, dict(state_dict))
+            state_dict = state_dict if changed is None else changed
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -183,6 +209,8 @@ class Optimizer:
             for own, theirs in pairs
         ]
         self.__setstate__({"state": state, "param_groups": groups})
+        for hook in tuple(self._hooks["load_post"].values()):
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -192,6 +220,8 @@ class Optimizer:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_hooks" not in self.__dict__:
+            self._no_hooks()
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
@@ -217,10 +247,14 @@ def _like(p: Tensor, value: Any) -> Any:
 
 
 def gradients(group: Mapping[str, Any]) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-    """Yield the parameters of a group that have a gradient, the elements of both, unrecorded."""
+    """Yield the parameters of a group that have a gradient, the elements of both, unrecorded.
+
+    Where the group says `maximize` gradients are turned round.
+    """
     for p in group["params"]:
         if p.grad is not None:
-            yield p, p.detach(), p.grad.detach()
+            g = p.grad.detach()
+            yield p, p.detach(), -g if group.get("maximize") else g
 
 
 def loss_of(closure: Closure | None) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.optim.optimizer import Optimizer
 
-__all__ = ["LRScheduler"]
+__all__ = ["LRScheduler", "OfFunctions"]
 
 
 class LRScheduler:
@@ -77,3 +78,25 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from what `state_dict` has returned."""
         self.__dict__.update(state_dict)
+
+
+class OfFunctions(LRScheduler):
+    """Learning rates by functions of the epoch, one a group."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        count = len(optimizer.param_groups)
+        self.lr_lambdas = (
+            list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * count
+        )
+        if len(self.lr_lambdas) != count:
+            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a scheduler goes on from, without the functions, which are the program's."""
+        return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}

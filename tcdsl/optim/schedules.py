@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.optim.optimizer import Optimizer
-from tcdsl.optim.schedule import LRScheduler
+from tcdsl.optim.schedule import LRScheduler, OfFunctions
 
 __all__ = [
     "ChainedScheduler",
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class MultiplicativeLR(LRScheduler):
+class MultiplicativeLR(OfFunctions):
     """The learning rate times a function of the epoch, every epoch.
 
     Parameters
@@ -31,24 +31,6 @@ class MultiplicativeLR(LRScheduler):
         Of a list one a group.
     last_epoch : int
     """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
-        count = len(optimizer.param_groups)
-        self.lr_lambdas = (
-            list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * count
-        )
-        if len(self.lr_lambdas) != count:
-            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
-        super().__init__(optimizer, last_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a scheduler goes on from, without the functions, which are the program's."""
-        return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
 
     def get_lr(self) -> list[float]:
         """Return each group's learning rate times its function of the epoch."""

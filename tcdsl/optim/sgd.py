@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl import library
+from tcdsl.optim.hooks import says
 from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative, required
 from tcdsl.optim.steps import step_of
 
@@ -37,6 +38,7 @@ class SGD(Optimizer):
     Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
     """
 
+    @says("maximize", "foreach", "differentiable", "fused")
     def __init__(
         self,
         params: Any,

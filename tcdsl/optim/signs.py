@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl import library
+from tcdsl.optim.hooks import says
 from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative
 from tcdsl.optim.steps import step_of
 
@@ -30,6 +31,7 @@ class Rprop(Optimizer):
     Riedmiller and Braun, "A direct adaptive method for faster backpropagation learning", 1993.
     """
 
+    @says("capturable", "foreach", "maximize", "differentiable")
     def __init__(
         self,
         params: Any,
@@ -85,6 +87,7 @@ class ASGD(Optimizer):
     Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992.
     """
 
+    @says("foreach", "maximize", "differentiable", "capturable")
     def __init__(
         self,
         params: Any,

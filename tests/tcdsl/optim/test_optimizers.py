@@ -30,6 +30,29 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
     ("Rprop", {"lr": 0.1}),
     ("ASGD", {"lr": 0.1, "t0": 2, "weight_decay": 0.1}),
     ("LBFGS", {"lr": 0.5}),
+    ("LBFGS", {"lr": 1.0, "line_search_fn": "strong_wolfe", "max_iter": 6, "max_eval": 40}),
+    ("LBFGS", {"lr": 30.0, "line_search_fn": "strong_wolfe", "max_iter": 3}),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("RAdam", {"lr": 0.1, "betas": (0.5, 0.9), "decoupled_weight_decay": True}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    *(
+        (name, {"lr": 0.01, "maximize": True, "foreach": False})
+        for name in (
+            "SGD",
+            "Adam",
+            "AdamW",
+            "Adamax",
+            "Adagrad",
+            "Adadelta",
+            "RMSprop",
+            "Rprop",
+            "ASGD",
+            "NAdam",
+            "RAdam",
+        )
+    ),
 ]
 CASES = [pytest.param(*case, id=f"{case[0]}-{number}") for number, case in enumerate(STEPS)]
 

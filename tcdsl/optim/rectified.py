@@ -1,0 +1,146 @@
+"""Adam with a look ahead, and Adam that waits until it knows how gradients vary: NAdam, RAdam."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tcdsl import library
+from tcdsl.optim.hooks import says
+from tcdsl.optim.optimizer import Closure, Optimizer, below_one, gradients, loss_of, not_negative
+from tcdsl.optim.steps import step_of
+
+__all__ = ["NAdam", "RAdam"]
+
+Pair = tuple[float, float]
+
+
+class _Corrected(Optimizer):
+    """Steps by the means of gradients and of their squares, corrected for what they began as."""
+
+    def _set_up(self, params: Any, **defaults: Any) -> None:
+        not_negative("learning rate", defaults["lr"])
+        not_negative("epsilon value", defaults["eps"])
+        for i, beta in enumerate(defaults["betas"]):
+            below_one(f"beta parameter at index {i}", beta)
+        not_negative("weight_decay value", defaults["weight_decay"])
+        super().__init__(params, defaults)
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Change the parameters once; see `Optimizer.step`."""
+        loss = loss_of(closure)
+        with library.no_grad():
+            for group in self.param_groups:
+                lr, weight = float(group["lr"]), float(group["weight_decay"])
+                apart = group["decoupled_weight_decay"]
+                decays = (0.0, 1 - lr * weight) if apart else (weight, 1.0)
+                for p, x, g in gradients(group):
+                    state = self.state[p]
+                    if not state:
+                        state["step"] = 0
+                        state["exp_avg"] = library.zeros_like(p)
+                        state["exp_avg_sq"] = library.zeros_like(p)
+                    state["step"] = int(state["step"]) + 1
+                    self._step_one(x, g, state, group, decays)
+        return loss
+
+    def _step_one(
+        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        raise NotImplementedError
+
+
+class NAdam(_Corrected):
+    """Adam whose step has the momentum of the next one in it already.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, or of mappings
+        See `Optimizer`.
+    lr, betas, eps, weight_decay
+        As of `Adam`.
+    momentum_decay : float
+        How soon the momentum grows to betas[0].
+    decoupled_weight_decay : bool
+        Whether weights decay apart from the gradient.
+
+    References
+    ----------
+    Dozat, "Incorporating Nesterov momentum into Adam", 2016.
+    """
+
+    @says("foreach", "maximize", "capturable", "differentiable")
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 2e-3,
+        betas: Pair = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        not_negative("momentum_decay value", momentum_decay)
+        self._set_up(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                     momentum_decay=momentum_decay,
+                     decoupled_weight_decay=decoupled_weight_decay)  # fmt: skip
+
+    def _step_one(
+        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        (beta1, beta2), lr, t = group["betas"], float(group["lr"]), state["step"]
+        now, then = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (t, t + 1))
+        state["mu_product"] = product = float(state.get("mu_product", 1.0)) * now
+        sizes = (lr * (1 - now) / (1 - product), lr * then / (1 - product * then))
+        parts = (beta1, 1 - beta1, beta2, 1 - beta2)
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        settings = (*sizes, *decays, *parts, float(group["eps"]), 1 / (1 - beta2**t))
+        step_of("nadam")(x, g, m, v, *settings, out=(x, m, v))
+
+
+class RAdam(_Corrected):
+    """Adam that steps by the mean of gradients alone until their squares are known well enough.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, or of mappings
+        See `Optimizer`.
+    lr, betas, eps, weight_decay
+        As of `Adam`.
+    decoupled_weight_decay : bool
+        Whether weights decay apart from the gradient.
+
+    References
+    ----------
+    Liu et al., "On the variance of the adaptive learning rate and beyond", 2020.
+    """
+
+    @says("foreach", "maximize", "capturable", "differentiable")
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: Pair = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        self._set_up(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                     decoupled_weight_decay=decoupled_weight_decay)  # fmt: skip
+
+    def _step_one(
+        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        (beta1, beta2), t = group["betas"], state["step"]
+        size, left = float(group["lr"]) / (1 - beta1**t), 1 - beta2**t
+        most = 2 / (1 - beta2) - 1
+        length = most - 2 * t * beta2**t / left  # of the mean that the squares amount to
+        parts = (beta1, 1 - beta1, beta2, 1 - beta2)
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        if length > 5:
+            ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+            size *= math.sqrt(ratio) * math.sqrt(left)
+            settings = (size, *decays, *parts, float(group["eps"]))
+            step_of("rectified")(x, g, m, v, *settings, out=(x, m, v))
+        else:
+            step_of("unrectified")(x, g, m, v, size, *decays, *parts, out=(x, m, v))
