@@ -3,6 +3,7 @@
 for unit:                     one value of each outer index, some rows, some lanes
   for h:                      `rows` at a time where all of them are inside, else one
     for w:                    `vectors` at a time where all lanes are inside, else one
+                              (of unknown sizes the last of both go back, so that they are whole)
       acc = identity; for taps: acc op= value; store
 """
 
@@ -13,9 +14,15 @@ from functools import reduce
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.block import Block, Level, Names, Region, Spot, Walk
+from tcdsl.codegen.forms.stencil.inside import (
+    bounds_inside,
+    has_no_rest,
+    is_repeatable,
+    strictest,
+)
 from tcdsl.codegen.forms.stencil.kept import Kept
 from tcdsl.codegen.forms.stencil.lanes import scope_at
-from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, guard_of
+from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -24,15 +31,13 @@ from tcdsl.codegen.loops.loopir import (
     Let,
     Return,
     Stmt,
+    Var,
 )
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.bounds import Bound
-from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,9 @@ class StencilNest:
                 index |= {} if r is None else {r.name: b.i64(names.alone(safe_name(r.name)))}
         self.walk = Walk(ctx, stencil, index, names)
         self.local = self.walk.names.alone
-        self.bounds = _bounds(ctx, stencil)
+        self.bounds = bounds_inside(ctx, stencil)
         self.lane, self.row = stencil.lane, stencil.row
+        self.goes_back = ctx.spec.sizes is None and is_repeatable(stencil)
 
     # ---- units
 
@@ -136,18 +142,25 @@ class StencilNest:
         if conds:
             last = b.select(b.all_of(*conds), last, top)
         rows = self.cut.rows
+        at = u
+        if self.goes_back and rows > 1 and not has_no_rest(first, last, rows):
+            at = b.i64(self.local(f"{u.name}_at"))
+        back = b.sub(end, rows)
+        among = (b.compare(">=", at, begin), b.compare("<", at, end), b.compare(">=", back, begin))
+        moved = b.select(b.all_of(*among), b.min64(at, back), at)
         many = b.all_of(b.compare(">=", u, begin), b.compare("<=", b.add(u, rows), end))
         return b.block(
             Let(begin, first),
             Let(end, last),
             Let(step, b.c64(1), mutable=True),
             b.loop(
-                u,
+                at,
                 top,
                 bottom,
+                None if at == u else Let(u, moved),
                 If(
                     many,
-                    b.block(Assign(step, b.c64(rows)), line(rows)),
+                    b.block(Assign(step, _to_behind(u, rows, at)), line(rows)),
                     b.block(Assign(step, b.c64(1)), line(None)),
                 ),
                 step=step,
@@ -188,7 +201,7 @@ class StencilNest:
         # the strictest of all rows of the block
         if self.row is not None:
             across = [y for x in across for y in (x, x.moved({self.row.name: count - 1}, {}))]
-        first, last, _ = self._inner(self.lane.name, _strictest(across))
+        first, last, _ = self._inner(self.lane.name, strictest(across))
         asks = self.row is None and bool(alone)
         conds = [self.walk.holds(x) for x in alone] if asks else []
         begin, end, step = (b.i64(self.local(n)) for n in ("left", "right", "stride"))
@@ -196,29 +209,41 @@ class StencilNest:
         stop = b.min64(high, last) if last is not None else high
         if conds:
             stop = b.select(b.all_of(*conds), stop, low)
-        whole = b.all_of(
-            b.compare(">=", w, begin) if first is not None else b.all_of(),
-            b.compare("<=", b.add(w, wide), end),
-        )
-        is_never = self._never(first, last, wide)
+        size = self.ctx.operands.size
         edge = self.block_of(count, 1, is_whole=False, asks_rows=asks)
-        if is_never:
+        if self._never(first, last, wide):
             return b.loop(w, low, high, edge, step=lanes)
+        at = w
+        if self.goes_back and not has_no_rest(size(self.lane.low), size(self.lane.high), wide):
+            at = b.i64(self.local(f"{w.name}_at"))
+        is_bounded = first is not None or at != w
+        place = w if at == w else b.i64(self.local(f"{w.name}_back"))
+        whole = b.all_of(
+            b.compare(">=", place, begin) if is_bounded else b.all_of(),
+            b.compare("<=", b.add(place, wide), end),
+        )
+        inside = self.block_of(count, self.cut.vectors, is_whole=True, asks_rows=False)
         return b.block(
-            Let(begin, b.max64(low, first)) if first is not None else None,
+            Let(begin, low if first is None else b.max64(low, first)) if is_bounded else None,
             Let(end, stop),
             Let(step, b.c64(lanes), mutable=True),
             b.loop(
-                w,
+                at,
                 low,
                 high,
+                None if at == w else Let(place, b.min64(at, b.sub(high, wide))),
                 If(
                     whole,
                     b.block(
-                        Assign(step, b.c64(wide)),
-                        self.block_of(count, self.cut.vectors, is_whole=True, asks_rows=False),
+                        None if at == w else Let(w, place),
+                        Assign(step, _to_behind(place, wide, at)),
+                        inside,
                     ),
-                    b.block(Assign(step, b.c64(lanes)), edge),
+                    b.block(
+                        None if at == w else Let(w, at),
+                        Assign(step, b.c64(lanes)),
+                        edge,
+                    ),
                 ),
                 step=step,
             ),
@@ -355,24 +380,6 @@ def units_of(nests: Sequence[StencilNest]) -> tuple[Expr, Stmt]:
     return b.mul(*counts), b.loop(unit, b.BEGIN, b.END, outer, inner)
 
 
-def _bounds(ctx: Context, stencil: Stencil) -> tuple[Bound, ...]:
-    """Return the bounds that hold inside of all borders."""
-    found: list[Bound] = []
-    for s in stencil.statements:
-        for x in walk_typed(s.value):
-            bounds = guard_of(ctx, s, x) if isinstance(x, typed.Select) else None
-            if bounds is None:
-                continue
-            for tap in stencil.points():
-                found += [y.moved({}, tap) for y in bounds.all]
-    return _strictest(found)
-
-
-def _strictest(bounds: Iterable[Bound]) -> tuple[Bound, ...]:
-    """Return bounds without those that others imply: which differ from one by a number."""
-    least: dict[tuple[object, Size], Bound] = {}
-    for x in bounds:
-        key = (x.terms, x.const - x.const.offset)
-        if key not in least or x.const.offset < least[key].const.offset:
-            least[key] = x
-    return tuple(least.values())
+def _to_behind(first: Var, count: int, at: Var) -> Expr:
+    """Return how far it is to what lies behind a block, which may begin before a place."""
+    return b.c64(count) if at == first else b.sub(b.add(first, count), at)

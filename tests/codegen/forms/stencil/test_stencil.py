@@ -179,6 +179,22 @@ def test_an_executable_for_all_sizes_is_for_a_window() -> None:
         assert_same([np.asarray(kernel(image, taps))], want, terms=9)
 
 
+ABOVE = """def f(float(H,W) A, float(H,W) B) -> (O) {
+  O(h,w) = pad(A(h-1,w), 0) + pad(A(h+1,w+1), 0) + B(h,w) where h in 0:H, w in 0:W }"""
+
+
+@pytest.mark.cc
+def test_blocks_that_go_back_compute_no_point_from_what_they_wrote() -> None:
+    kernel, mean = tcdsl.define(ABOVE), tcdsl.define(MEAN)
+    for h, w in ((9, 20), (5, 47), (11, 16), (7, 33), (1, 31), (3, 1), (0, 5), (6, 67), (4, 17)):
+        a, out = floats(h, w), floats(h, w)
+        want = expected(problem(ABOVE, a, out))
+        kernel(a, out, out=out)  # where the second operand lies
+        assert_same([out], want, terms=3)
+        image = floats(2, 3, h, w)
+        assert_same([np.asarray(mean(image))], expected(problem(MEAN, image)), terms=11)
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_depthwise_convolutions_of_all_sizes() -> None:
