@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.defaults import number_of
 
 _NUMBERS = (bool, int, float)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def is_operand(value: Any) -> bool:
@@ -22,6 +24,28 @@ def is_operand(value: Any) -> bool:
 def listed(given: Any) -> Any:
     """Return what says sizes, places or parts as Python's numbers, though it is a tensor."""
     return given.tolist() if isinstance(given, Tensor) else given
+
+
+def listed_as(name: str) -> Callable[[Function], Function]:
+    """Let a function of a tensor and sizes, or dimensions, one by one take them by name as a list.
+
+    ``flip(x, 0, 1)``, ``flip(x, (0, 1))`` and ``flip(x, dims=(0, 1))`` are the same.
+    """
+
+    def made(function: Function) -> Function:
+        @wraps(function)
+        def call(input: Tensor, *given: Any, **named: Any) -> Any:
+            if name in named:
+                if given:
+                    raise TypeError(
+                        f"{function.__name__}() got multiple values for argument '{name}'"
+                    )
+                given = (named.pop(name),)
+            return function(input, *given, **named)
+
+        return cast(Function, call)
+
+    return made
 
 
 def by_name(

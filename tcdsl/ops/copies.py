@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
+from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -102,6 +103,7 @@ def _padding(
 # ---- turned round
 
 
+@listed_as("dims")
 def flip(input: Tensor, *dims: Any) -> Tensor:
     """Turn dimensions round."""
     listed = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
@@ -216,6 +218,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return made.view(*before, c // (r * r), h * r, w * r)  # type: ignore[no-any-return]
 
 
+@listed_as("repeats")
 def repeat(input: Tensor, *sizes: Any) -> Tensor:
     """Repeat a tensor along each dimension."""
     wanted = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Size, Tensor, from_numpy
+from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.copies import repeat
 from tcdsl.ops.indexing import index_select
@@ -44,6 +45,7 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return expand(input, *size)
 
 
+@listed_as("dims")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """Repeat a tensor along each dimension; missing numbers count as 1."""
     wanted = _list_of(dims)

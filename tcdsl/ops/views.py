@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, view
+from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.internal import clone
 from tcdsl.ops.table import op_of_text, publish
 
@@ -189,6 +190,7 @@ def _permuted(gradient: Tensor, dims: tuple[Any, ...]) -> Tensor:
 
 
 @viewed("PermuteBackward0", "reordered", _permuted, ARGUMENTS)
+@listed_as("dims")
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """Return a view with the dimensions in this order."""
     order = tuple(dim_of(d, input.ndim) for d in _listed(dims))
@@ -244,6 +246,7 @@ def _summed(gradient: Tensor, form: Tensor) -> Tensor:
 
 
 @viewed("ExpandBackward0", "widened", _summed, FORM)
+@listed_as("size")
 def expand(input: Tensor, *sizes: Any) -> Tensor:
     """Return a view in which dimensions of one element are repeated; -1 leaves one as it is."""
     wanted = _listed(sizes)
@@ -336,6 +339,7 @@ def _sizes(input: Tensor, wanted: Shape) -> Shape:
 
 
 @viewed("ViewBackward0", "reshaped", _reshaped, FORM)
+@listed_as("size")
 def view_as_shape(input: Tensor, *sizes: Any) -> Tensor:
     """Return a view of another shape with the same elements in order.
 
@@ -354,6 +358,7 @@ def view_as_shape(input: Tensor, *sizes: Any) -> Tensor:
 
 
 @viewed("ViewBackward0", "reshaped", _reshaped, FORM)
+@listed_as("shape")
 def reshape(input: Tensor, *sizes: Any) -> Tensor:
     """Return the same elements in another shape; copied only where no view serves."""
     wanted = _sizes(input, _listed(sizes))

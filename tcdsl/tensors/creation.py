@@ -83,6 +83,7 @@ def finished(made: Tensor, requires_grad: bool) -> Tensor:
 
 def empty(
     *sizes: Any,
+    size: Sequence[int] | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     device: Place = None,
@@ -93,7 +94,7 @@ def empty(
     Parameters
     ----------
     *sizes : int, or one sequence of int
-        The shape.
+        The shape, or `size`.
     out : Tensor, optional
         Used in place of a new one.
     dtype : dtype, optional
@@ -101,29 +102,31 @@ def empty(
     device : device, str or int, optional
     requires_grad : bool
     """
-    return finished(blank(size_of(sizes), dtype, device, out), requires_grad)
+    return finished(blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out), requires_grad)
 
 
 def zeros(
     *sizes: Any,
+    size: Sequence[int] | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of zeros; parameters as of `empty`."""
-    return finished(blank(size_of(sizes), dtype, device, out).zero_(), requires_grad)
+    return finished(blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out).zero_(), requires_grad)
 
 
 def ones(
     *sizes: Any,
+    size: Sequence[int] | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of ones; parameters as of `empty`."""
-    return finished(blank(size_of(sizes), dtype, device, out).fill_(1), requires_grad)
+    return finished(blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out).fill_(1), requires_grad)
 
 
 def full(

@@ -28,6 +28,7 @@ __all__ = [
 
 def rand(
     *sizes: Any,
+    size: Sequence[int] | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     device: Place = None,
@@ -35,12 +36,13 @@ def rand(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return numbers that are uniform in [0, 1); parameters as of `empty`."""
-    made = blank(size_of(sizes), dtype, device, out)
+    made = blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out)
     return finished(filling.uniform_(made, generator=generator), requires_grad)
 
 
 def randn(
     *sizes: Any,
+    size: Sequence[int] | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     device: Place = None,
@@ -48,7 +50,7 @@ def randn(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return numbers that are normal of mean 0 and deviation 1; parameters as of `empty`."""
-    made = blank(size_of(sizes), dtype, device, out)
+    made = blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out)
     return finished(filling.normal_(made, generator=generator), requires_grad)
 
 

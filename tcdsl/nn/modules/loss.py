@@ -71,9 +71,29 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """``(x - y) ** 2 / 2`` where that is below 1 / 2, else ``|x - y| - 1 / 2``."""
+    """``(x - y) ** 2 / (2 beta)`` where ``|x - y|`` is below beta, else ``|x - y| - beta / 2``.
 
-    _loss = staticmethod(functional.smooth_l1_loss)
+    Parameters
+    ----------
+    size_average, reduce, reduction
+        As of all losses.
+    beta : float
+        0: `L1Loss`.
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare a prediction with its target."""
+        return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class SoftMarginLoss(_Loss):
@@ -89,9 +109,31 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """``y (log(y) - x)``, x being a logarithm."""
+    """``y (log(y) - x)``, x being a logarithm.
 
-    _loss = staticmethod(functional.kl_div)
+    Parameters
+    ----------
+    size_average, reduce, reduction
+        As of all losses; 'batchmean' is the sum by the number of samples.
+    log_target : bool
+        Whether y is given as its logarithm.
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare logarithms of probabilities with probabilities."""
+        return functional.kl_div(
+            input, target, reduction=self.reduction, log_target=self.log_target
+        )
 
 
 class _WeightedLoss(_Loss):
@@ -203,11 +245,38 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(NLLLoss):
-    __doc__ = (NLLLoss.__doc__ or "").replace(
-        "``-x[target]``, x being logarithms of probabilities",
-        "``log(sum exp(x)) - x[target]``",
-    )
-    _loss = staticmethod(functional.cross_entropy)
+    """``log(sum exp(x)) - x[target]``, shape (N, C, ...).
+
+    Parameters
+    ----------
+    weight, size_average, ignore_index, reduce, reduction
+        As of `NLLLoss`.
+    label_smoothing : float
+        From 0 to 1: how much of a target is spread over all classes.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare a prediction with its classes, or with their probabilities, (N, C, ...)."""
+        return functional.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 class PoissonNLLLoss(_Loss):

@@ -1,0 +1,66 @@
+"""Losses take what PyTorch's take by name, and sizes may be said by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library as tc
+from tcdsl import nn
+from tests.tiers import sampled
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+RNG = np.random.default_rng(11)
+LOGITS = RNG.standard_normal((5, 4)).astype(np.float32)
+CLASSES = np.array([0, 3, 1, 3, -100])
+LOSSES: list[tuple[str, dict[str, Any], Any]] = [
+    ("CrossEntropyLoss", {"label_smoothing": 0.2}, CLASSES),
+    ("CrossEntropyLoss", {"label_smoothing": 0.2, "reduction": "none"}, CLASSES),
+    ("CrossEntropyLoss", {"label_smoothing": 0.1, "reduction": "sum"}, np.abs(LOGITS)),
+    ("SmoothL1Loss", {"beta": 0.3}, LOGITS[::-1].copy()),
+    ("SmoothL1Loss", {"beta": 0, "reduction": "sum"}, LOGITS[::-1].copy()),
+    ("KLDivLoss", {"reduction": "batchmean", "log_target": True}, LOGITS[::-1].copy()),
+]
+
+
+@pytest.mark.parametrize(("name", "named", "target"), sampled(LOSSES, 2))
+def test_losses_take_what_pytorchs_take_by_name(
+    name: str, named: dict[str, Any], target: np.ndarray[Any, Any]
+) -> None:
+    found = []
+    for library, layers in ((tc, nn), (torch, torch.nn)):
+        x = library.tensor(LOGITS, requires_grad=True)
+        loss = getattr(layers, name)(**named)(x, library.tensor(target))
+        loss.sum().backward()
+        found.append((loss.detach().numpy(), x.grad.numpy()))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-6)
+
+
+def test_sizes_and_dimensions_are_said_by_name() -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(1, 2, 3)
+    for library in (tc, torch):
+        t = library.tensor(x)
+        made = {
+            "flip": (library.flip(t, dims=[1, 2]), t.flip(dims=(1, 2))),
+            "permute": (library.permute(t, dims=(2, 0, 1)), t.permute(dims=(2, 0, 1))),
+            "reshape": (library.reshape(t, shape=(3, -1)), t.reshape(shape=(3, -1))),
+            "tile": (library.tile(t, dims=(2,)), t.tile(dims=(2,))),
+            "grown": (t.expand(size=(4, 2, 3)), t.view(size=(6,)), t.repeat(repeats=(2, 1, 1))),
+            "made": (library.zeros(size=(2, 1)), library.ones(size=[3]), library.full((2,), 7.0)),
+        }
+        values = {name: [v.numpy() for v in each] for name, each in made.items()}
+        assert library.empty(size=(2, 3)).shape == library.rand(size=(2, 3)).shape == (2, 3)
+        assert library.randn(size=(4,)).shape == (4,)
+        for e in (lambda: library.flip(t, 0, dims=(1,)), lambda: library.zeros(2, size=(2,))):
+            with pytest.raises(TypeError):
+                e()
+        if library is tc:
+            mine = values
+    for name, each in values.items():
+        for a, b in zip(mine[name], each, strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
