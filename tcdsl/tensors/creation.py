@@ -30,8 +30,8 @@ __all__ = [
 Place = Device | str | int | None
 
 
-def size_of(sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Return the shape that `(2, 3)`, `((2, 3),)` or `([2, 3],)` says.
+def size_of(sizes: Sequence[Any], size: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Return the shape that `(2, 3)`, `((2, 3),)` or `([2, 3],)` says, or `size` by name.
 
     Raises
     ------
@@ -40,6 +40,8 @@ def size_of(sizes: Sequence[Any]) -> tuple[int, ...]:
     RuntimeError
         If one is negative.
     """
+    if size is not None:
+        sizes = (*sizes, size)
     given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     for n in given:
         if type(n) is not int or n < 0:
@@ -102,7 +104,7 @@ def empty(
     device : device, str or int, optional
     requires_grad : bool
     """
-    return finished(blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out), requires_grad)
+    return finished(blank(size_of(sizes, size), dtype, device, out), requires_grad)
 
 
 def zeros(
@@ -114,7 +116,7 @@ def zeros(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of zeros; parameters as of `empty`."""
-    return finished(blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out).zero_(), requires_grad)
+    return finished(blank(size_of(sizes, size), dtype, device, out).zero_(), requires_grad)
 
 
 def ones(
@@ -126,7 +128,7 @@ def ones(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of ones; parameters as of `empty`."""
-    return finished(blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out).fill_(1), requires_grad)
+    return finished(blank(size_of(sizes, size), dtype, device, out).fill_(1), requires_grad)
 
 
 def full(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.chance.generator import Generator, default_generator
@@ -36,7 +37,7 @@ def rand(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return numbers that are uniform in [0, 1); parameters as of `empty`."""
-    made = blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out)
+    made = blank(size_of(sizes, size), dtype, device, out)
     return finished(filling.uniform_(made, generator=generator), requires_grad)
 
 
@@ -50,7 +51,7 @@ def randn(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return numbers that are normal of mean 0 and deviation 1; parameters as of `empty`."""
-    made = blank(size_of(sizes if size is None else (*sizes, size)), dtype, device, out)
+    made = blank(size_of(sizes, size), dtype, device, out)
     return finished(filling.normal_(made, generator=generator), requires_grad)
 
 

@@ -27,7 +27,7 @@ LOSSES: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "named", "target"), sampled(LOSSES, 2))
+@sampled("name, named, target", LOSSES, keep=3)
 def test_losses_take_what_pytorchs_take_by_name(
     name: str, named: dict[str, Any], target: np.ndarray[Any, Any]
 ) -> None:
@@ -56,11 +56,24 @@ def test_sizes_and_dimensions_are_said_by_name() -> None:
         values = {name: [v.numpy() for v in each] for name, each in made.items()}
         assert library.empty(size=(2, 3)).shape == library.rand(size=(2, 3)).shape == (2, 3)
         assert library.randn(size=(4,)).shape == (4,)
-        for e in (lambda: library.flip(t, 0, dims=(1,)), lambda: library.zeros(2, size=(2,))):
-            with pytest.raises(TypeError):
-                e()
+        with pytest.raises(TypeError):
+            library.flip(t, 0, dims=(1,))
+        with pytest.raises(TypeError):
+            library.zeros(2, size=(2,))
         if library is tc:
             mine = values
     for name, each in values.items():
         for a, b in zip(mine[name], each, strict=True):
             np.testing.assert_array_equal(a, b, strict=True)
+
+
+def test_norms_print_whether_they_shift() -> None:
+    for layers in (nn, torch.nn):
+        made = [
+            layers.BatchNorm1d(3), layers.BatchNorm2d(3, affine=False), layers.InstanceNorm2d(3),
+            layers.GroupNorm(1, 3), layers.GroupNorm(1, 3, bias=False),
+            layers.BatchNorm1d(3, bias=False),
+        ]  # fmt: skip
+        if layers is nn:
+            mine = [str(layer) for layer in made]
+    assert mine == [str(layer) for layer in made]
