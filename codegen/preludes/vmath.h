@@ -189,13 +189,15 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
 
 #define TC_TABLED(S, T, N)                                                                        \
   TC_LANES1(exp, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                       \
-  TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N) TC_LANES2(pow, S, T, N)
+  TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N) TC_LANES2(pow, S, T, N)                        \
+  TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
 #define TC_TABLED_f64(S, N)                                                                       \
   TC_LANES1(expm1, S, f64, N) TC_LANES1(silu, S, f64, N) TC_LANES1(tanh, S, f64, N) TC_LANES1(erf, S, f64, N)                 \
-  TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)
+  TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)                                            \
+  TC_LANES1(log2, S, f64, N) TC_LANES1(log10, S, f64, N)
 #else
 #define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N)
 #define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N)
@@ -227,8 +229,7 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
   TC_LANES1(rint, S, T, N)  TC_LANES2(logaddexp, S, T, N)                 \
   TC_LANES1(exp2, S, T, N) TC_LANES1(exp10, S, T, N)                                              \
-  TC_LANES1(log, S, T, N) TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)                      \
-  TC_LANES1(log1p, S, T, N)  TC_QUICK_##T(S, N)  \
+  TC_LANES1(log, S, T, N) TC_LANES1(log1p, S, T, N)  TC_QUICK_##T(S, N)  \
    TC_LANES1(erfc, S, T, N)                        \
    TC_LANES1(softplus, S, T, N)                                               \
   TC_TABLED_##T(S, N)                                                                          \
