@@ -5,7 +5,10 @@
     X(n, m) = a(n, m) * E(n, m)
 
 What is added to the same elements is one line, and a temporary that is read once, point by point,
-stands where it is read.
+stands where it is read. A sum begins with what reaches each element, not with zeros:
+
+    d_X(n, T(n)) +=! -d_L                            d_X(n, m) +=! d_L * Y(n, m)
+    d_X(n, m) += d_L * Y(n, m)                  ->   d_X(n, T(n)) += -d_L
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from tcdsl.codegen.program.expressions import (
     substitute_indices,
     walk_typed,
 )
+from tcdsl.codegen.program.ssa import covers_box
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import PAD
@@ -39,12 +43,53 @@ def joined(
 
     kept: tensors that have to be written: results, and what loops carry on.
     """
-    out, at = [*parts], 0
+    out, at = _begun(parts, values), 0
     while at < len(out):
         found = _added(out, at, values)
         at += found is None
         out = out if found is None else found
     return _inlined(out, values, kept)
+
+
+def _begun(parts: Sequence[Part], values: Mapping[str, Version]) -> list[Part]:
+    """Return parts in which no sum begins with some of its elements, where a later line has all."""
+    out, begun = [*parts], set[str]()
+    for line in [p for p in parts if isinstance(p, Line)]:
+        if line.target in begun:
+            continue
+        begun.add(line.target)
+        if line.op == "+=!" and not _reaches_all(line, values):
+            out = _behind_all(out, line.target, values)
+    return out
+
+
+def _behind_all(parts: list[Part], name: str, values: Mapping[str, Version]) -> list[Part]:
+    """Return parts in which what adds to some elements stands behind what adds to all of them."""
+    left: list[Part] = []
+    later: list[Line] = []
+    for at, part in enumerate(parts):
+        lines = [*walk((part,))]
+        if not any(x.target == name for x in lines):
+            read = {r.tensor for x in later for r in x.reads()}
+            if later and any(
+                x.target in read or any(r.tensor == name for r in x.reads()) for x in lines
+            ):
+                return parts
+            left.append(part)
+            continue
+        if not isinstance(part, Line) or part.op != ("+=" if later else "+=!"):
+            return parts
+        if any(r.tensor == name for r in part.reads()):
+            return parts
+        if later and _reaches_all(part, values):
+            rest = [replace(x, op="+=") for x in later]
+            return [*left, replace(part, op="+=!"), *rest, *parts[at + 1 :]]
+        later.append(part)
+    return parts
+
+
+def _reaches_all(line: Line, values: Mapping[str, Version]) -> bool:
+    return not line.is_ragged and covers_box(line.subs, line.ranges, values[line.target].shape)
 
 
 def _added(parts: list[Part], at: int, values: Mapping[str, Version]) -> list[Part] | None:

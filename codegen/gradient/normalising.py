@@ -5,15 +5,21 @@
     a(n) +=! -(d(n, m) / s(n) * Y(n, m))             a(n) +=! -(d(n, m) * Y(n, m))
     X(n, m) = d(n, m) * Y(n, m) + a(n) * E(n, m) ->  X(n, m) = (d(n, m) + a(n)) * Y(n, m)
 
+    Y(n, m) = X(n, m) - mx(n) - log(s(n))            of a sum s of exponentials
+
+    a(n) +=! -(d(n, m) / s(n))                       a(n) +=! -d(n, m)
+    .. a(n) * exp(X(n, m) - mx(n))                ->  .. a(n) * exp(Y(n, m))
+
 So neither the values that are divided are computed again, nor what they are divided by is read. It
 is right for values that softmax divides: where a quotient has overflowed, both give no number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.known import matches
 from tcdsl.codegen.gradient.lines import Line, Part, walk
 from tcdsl.codegen.gradient.versions import Versions, VersionStep
@@ -32,21 +38,59 @@ def normalised(parts: Sequence[Part], versions: Versions) -> list[Part]:
     out = [*parts]
     steps = {s.target: s for s in versions.nodes if isinstance(s, VersionStep)}
     for s in steps.values():
-        if s.op != "=" or s.target not in versions.exact or not isinstance(s.value, typed.Binary):
+        quotient = _quotient(s, steps, versions) if s.op == "=" else None
+        if quotient is None or s.target not in versions.exact:
             continue
-        above, below = s.value.lhs, s.value.rhs
-        if s.value.op != "/" or not isinstance(below, typed.Read):
+        if quotient.is_log and not _is_there(s.target, versions, out):
             continue
-        if below.tensor not in steps:
-            continue  # an input: what it gets is returned, and nothing behind it could divide
         for line in [x for x in out if isinstance(x, Line)]:
-            at = _place_of_sum(line, s, below)
-            if at is not None and sum(x.target == line.target for x in walk(out)) == 1:
-                out = _rewritten(out, line, at, _Quotient(s, _spellings(above, steps), below))
+            product = quotient.product(line)
+            if product is not None and sum(x.target == line.target for x in walk(out)) == 1:
+                out = _rewritten(out, line, product, quotient)
     return out
 
 
-def _spellings(above: Expr, steps: dict[str, VersionStep]) -> list[Expr]:
+def _quotient(
+    s: VersionStep, steps: Mapping[str, VersionStep], versions: Versions
+) -> _Quotient | None:
+    """Return what a step divides by another one's result, itself or as a logarithm."""
+    match s.value:
+        # an input below: what it gets is returned, and nothing behind it could divide
+        case typed.Binary("/", above, typed.Read(name) as below) if name in steps:
+            return _Quotient(s, _spellings(above, steps), below)
+        case typed.Binary(
+            "-", above, typed.Builtin("log", (typed.Read(name) as below,)), dtype
+        ) if (
+            name in steps
+            and _is_of_exponentials(steps[name], steps)
+            and versions.values[s.target].dtype == dtype  # half: its digits would be too few
+        ):
+            return _Quotient(s, [g.call("exp", above)], below, is_log=True)
+    return None
+
+
+def _is_of_exponentials(s: VersionStep, steps: Mapping[str, VersionStep]) -> bool:
+    """Whether a step sums what is not negative since it is exponentials."""
+    value = s.value
+    if isinstance(value, typed.Read) and value.tensor in steps:
+        value = steps[value.tensor].value
+    return (
+        s.op == "+=!"
+        and s.base is None
+        and isinstance(value, typed.Builtin)
+        and (value.name == "exp")
+    )
+
+
+def _is_there(name: str, versions: Versions, parts: Sequence[Part]) -> bool:
+    """Whether a version is returned, hence may be kept, or lines have it anyway."""
+    lines = [*walk(parts)]
+    return name in versions.finals.values() or any(
+        name == line.target or any(r.tensor == name for r in line.reads()) for line in lines
+    )
+
+
+def _spellings(above: Expr, steps: Mapping[str, VersionStep]) -> list[Expr]:
     """Return what is divided as lines may have it: its name, or what is stored under it."""
     found = [above]
     if isinstance(above, typed.Read) and above.tensor in steps:
@@ -61,7 +105,8 @@ def _spellings(above: Expr, steps: dict[str, VersionStep]) -> list[Expr]:
 class _Quotient:
     """A step `Y = above / below`, to be found in lines with other indices.
 
-    known: the condition under which an expression stands, if there is one.
+    is_log: the step is the logarithm of that, so the quotient is exp(Y). known: the condition under
+    which an expression stands, if there is one.
     """
 
     def __init__(
@@ -69,13 +114,38 @@ class _Quotient:
         step: VersionStep,
         above: Sequence[Expr],
         below: typed.Read,
+        is_log: bool = False,
         known: Expr | None = None,
     ) -> None:
-        self.step, self.above, self.below, self.known = step, above, below, known
+        self.step, self.above, self.below = step, above, below
+        self.is_log, self.known = is_log, known
 
     def where(self, cond: Expr) -> _Quotient:
         """Return the same for expressions under a condition."""
-        return _Quotient(self.step, self.above, self.below, cond)
+        return _Quotient(self.step, self.above, self.below, self.is_log, cond)
+
+    def product(self, line: Line) -> Expr | None:
+        """Return the terms of a sum `a(p) +=! -(d / below(p) * Y)` undivided, None of others.
+
+        Of a logarithm those of `a(p) +=! -(d / below(p))`.
+        """
+        match line.value:
+            case typed.Unary("-", typed.Binary("/", d, typed.Read(r, p))) if self.is_log:
+                is_it = line.op == "+=!" and r == self.below.tensor and line.subs == p
+                return d if is_it else None
+            case typed.Unary("-") if not self.is_log:
+                factors = _place_of_sum(line, self.step, self.below)
+                return None if factors is None else g.mul(*factors)
+        return None
+
+    def is_one(self, e: Expr) -> bool:
+        """Whether an expression reads the quotient."""
+        if self.is_log:
+            return isinstance(e, typed.Builtin) and e.name == "exp" and self._is_step(e.args[0])
+        return self._is_step(e)
+
+    def _is_step(self, e: Expr) -> bool:
+        return isinstance(e, typed.Read) and e.tensor == self.step.target
 
     def at(self, e: Expr) -> tuple[Expr, tuple[Expr, ...]] | None:
         """Return Y where e is what was divided, and the subscripts of what it was divided by."""
@@ -91,7 +161,8 @@ class _Quotient:
                 if names <= by.keys():
                     subs = tuple(substitute_indices(x, by, address=True) for x in self.step.subs)
                     its = tuple(substitute_indices(x, by, address=True) for x in self.below.subs)
-                    return typed.Read(self.step.target, subs, self.step.value.dtype), its
+                    read = typed.Read(self.step.target, subs, self.step.value.dtype)
+                    return (g.call("exp", read) if self.is_log else read), its
         return None
 
 
@@ -108,20 +179,16 @@ def _place_of_sum(line: Line, s: VersionStep, below: typed.Read) -> tuple[Expr, 
     return None
 
 
-def _rewritten(
-    parts: list[Part], line: Line, factors: tuple[Expr, Expr], quotient: _Quotient
-) -> list[Part]:
+def _rewritten(parts: list[Part], line: Line, product: Expr, quotient: _Quotient) -> list[Part]:
     """Return parts with the sum undivided and its readers by the quotient; the same if one cannot.
 
     Only where all of what reads the sum multiplies by what was divided.
     """
-    d, y = factors
     out: list[Part] = []
     is_read = False
     for part in parts:
         if part is line:
-            product = typed.Binary("*", d, y, y.dtype)
-            out.append(replace(line, value=typed.Unary("-", product, y.dtype)))
+            out.append(replace(line, value=g.neg(product)))
         elif not any(r.tensor == line.target for x in walk((part,)) for r in x.reads()):
             out.append(part)
         elif isinstance(part, Line):
@@ -187,7 +254,7 @@ def _products(e: Expr, name: str, quotient: _Quotient) -> int:
 def _is_rewritten(e: Expr, name: str, quotient: _Quotient) -> bool:
     """Whether an expression multiplies a sum by the quotient."""
     match e:
-        case typed.Binary("*", lhs, typed.Read(tensor)) if tensor == quotient.step.target:
+        case typed.Binary("*", lhs, rhs) if quotient.is_one(rhs):
             last = lhs.rhs if isinstance(lhs, typed.Binary) and lhs.op == "+" else lhs
             return isinstance(last, typed.Read) and last.tensor == name
     return False

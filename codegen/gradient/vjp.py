@@ -29,6 +29,7 @@ from tcdsl.codegen.gradient.results import without_copied
 from tcdsl.codegen.gradient.reuse import reused
 from tcdsl.codegen.gradient.searched import searched_forwards
 from tcdsl.codegen.gradient.shadows import without_shadows
+from tcdsl.codegen.gradient.shared import shared
 from tcdsl.codegen.gradient.signs import without_signs
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
@@ -132,7 +133,7 @@ def _gradient(
     centred = without_centred(lines, versions, wanted | versions.in_place)
     if centred != lines:
         lines = joined(centred, values, wanted | versions.in_place)
-    shorter = normalised(lines, versions)
+    shorter = normalised(shared(lines, values), versions)
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
         shorter = joined(shorter, values, wanted | versions.in_place)
@@ -141,7 +142,8 @@ def _gradient(
         shorter = without_dead(shorter, wanted | versions.in_place)
         shorter = joined(shorter, values, wanted | versions.in_place)
         needless = _read(lines) - _read(shorter)
-        kept = tuple(n for n in kept if n not in needless)
+        also = _read(shorter) & {*finals.values()} - {line.target for line in walk(shorter)}
+        kept = tuple(n for n in versions.values if n in also or (n in kept and n not in needless))
         lines = shorter
     lines = without_signs(lines, wanted | versions.in_place)
     lines = without_copied(lines, values, wanted, versions.in_place)
