@@ -10,7 +10,7 @@ from tcdsl.codegen.machine.config import Config
 
 _MOST = 6  # that take part beside the default
 ROUNDS = 20  # at least: where others use the machine, fewer are won by luck
-_WAYS_S = 0.3  # for the rounds in other ways, of the two that are left
+_WAYS_S = 0.5  # for the rounds in other ways, of the two that are left
 _CHALLENGERS = 2  # of those that beat the default call upon call, who may show the rest
 _SAME = 1.01  # times the default's in other ways: more is slower
 _RESERVE = 3  # candidates for which time is kept, at least
@@ -81,10 +81,12 @@ def verdict_of(
     samples_ns: Mapping[Config, Sequence[float]],
     default: Config,
     holds: Callable[[Config], bool] = lambda _: True,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Verdict:
     """Return the fastest that is faster than the default by more than one per cent, else that.
 
-    holds : asked of the two fastest whether they are no slower where they are called otherwise.
+    holds : asked of the two fastest whether they are no slower where they are called otherwise; of
+    the second one not where the time is over.
 
     Of a long call there are few samples, and it has to be faster by more.
     It has to be faster in the first half of its samples and in the second: a candidate of a few
@@ -104,8 +106,13 @@ def verdict_of(
         return is_steady and is_usual and times_ns[config] * (1 + margin) < times_ns[default]
 
     faster = [config for config in times_ns if config != default and is_faster(config)]
-    fastest = sorted(faster, key=times_ns.__getitem__)[:_CHALLENGERS]
-    winner = next(filter(holds, fastest), default)
+    winner = default
+    for place, config in enumerate(sorted(faster, key=times_ns.__getitem__)[:_CHALLENGERS]):
+        if place and is_over():
+            break
+        if holds(config):
+            winner = config
+            break
     return Verdict(winner, times_ns[winner], times_ns[default])
 
 

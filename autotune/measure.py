@@ -81,9 +81,8 @@ class Measurement:
     def verdict(self, trials: Sequence[Trial]) -> Verdict | None:
         """Time the fastest trials and the default head to head and commit the winner.
 
-        Among them are those that other runs have timed meanwhile. The default wins unless another
-        one is faster by more than one per cent. None if the user stopped the run before there was
-        anything to compare.
+        Among them are those that other runs have timed meanwhile (`finals.verdict_of`). None if
+        the user stopped the run before there was anything to compare.
 
         Raises
         ------
@@ -120,7 +119,10 @@ class Measurement:
         timed = {c.config: s for c, s in zip(batch, samples, strict=True)}
         loaded = {c.config: c for c in batch}
         verdict = finals.verdict_of(
-            timed, default, lambda config: self._is_no_slower(loaded[config], loaded[default])
+            timed,
+            default,
+            lambda config: self._is_no_slower(loaded[config], loaded[default]),
+            lambda: self._seconds_left == 0,
         )
         self._log.commit_verdict(verdict)
         return verdict

@@ -143,6 +143,8 @@ def test_a_config_that_is_slower_when_called_otherwise_does_not_win() -> None:
 
     assert verdict_of(samples, default, refuse).config == default
     assert asked == [fast, second]
+    assert verdict_of(samples, default, refuse, lambda: True).config == default
+    assert asked == [fast, second, fast]  # there was no time for another one
 
 
 def test_ways_of_calling_are_compared_in_pairs_of_turns() -> None:
@@ -191,7 +193,7 @@ def test_where_hardly_any_time_is_left_few_take_part_in_many_rounds() -> None:
     trials = [Trial(config("right", turns), 100.0 + turns) for turns in range(9)]
     of_all, of_few, busy = (
         finalists(trials, default, lambda _: "", s, turn_s)
-        for s, turn_s in ((None, 0.0), (0.45, 0.002), (0.8, 0.02))
+        for s, turn_s in ((None, 0.0), (0.65, 0.002), (0.8, 0.02))
     )
     assert (len(of_all), len(of_few), len(busy)) == (6, 2, 1)
     assert of_all[:2] == of_few
