@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 ROOMS = frozenset(
-    ("autograd", "backends", "cuda", "linalg", "nn", "optim", "random", "serialization", "utils")
+    (
+        "amp",
+        "autograd",
+        "backends",
+        "cuda",
+        "linalg",
+        "nn",
+        "optim",
+        "random",
+        "serialization",
+        "utils",
+    )
 )
 _WORDS = """
     BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor Generator

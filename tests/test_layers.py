@@ -92,7 +92,9 @@ ROOMS = {
     "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/library tcdsl/layers",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/autograd tcdsl/library tcdsl/nn",
-    "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/library",
+    "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/autograd"
+    " tcdsl/library",
+    "tcdsl/amp": "codegen/device tcdsl/core tcdsl/library",
     "tcdsl/as_torch": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/layers tcdsl/nn"
     " tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",

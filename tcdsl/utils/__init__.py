@@ -1,1 +1,1 @@
-"""What stands beside a model: its data."""
+"""What stands beside a model: its data, and memory for time."""
