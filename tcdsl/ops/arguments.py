@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from tcdsl.core import Tensor
+from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.defaults import number_of
+from tcdsl.grammar.text.heads import has_any_rank
 
 _NUMBERS = (bool, int, float)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -80,6 +82,30 @@ def by_name(
             + ", ".join(f'"{p}"' for p in missing)
         )
     return tuple(values[p] for p in params)
+
+
+def any_rank(definition: nodes.Def) -> frozenset[str]:
+    """Return the parameters that may have any number of dimensions."""
+    return frozenset(p.name for p in definition.params if has_any_rank(p))
+
+
+def wrapped_to(
+    values: Sequence[Any], dtype: DType, params: Sequence[str], wrapping: Collection[str]
+) -> tuple[Any, ...] | None:
+    """Return operands with integers that their type does not hold wrapped; None where all fit.
+
+    A number where a tensor may stand is a tensor of one element, whose type is the op's, as in
+    PyTorch. Other numbers have to fit.
+    """
+    if dtype.category != 1:
+        return None
+    bits = 8 * dtype.itemsize
+    lowest = -(1 << bits - 1) if dtype.is_signed else 0
+    found = tuple(
+        (v - lowest) % (1 << bits) + lowest if p in wrapping and type(v) is int else v
+        for p, v in zip(params, values, strict=True)
+    )
+    return found if any(a is not b and a != b for a, b in zip(found, values, strict=True)) else None
 
 
 def operand(name: str, param: str, at: int, value: Any) -> Any:

@@ -38,11 +38,11 @@ from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.ops.arguments import by_name, is_operand, operand
+from tcdsl.ops.arguments import any_rank, by_name, is_operand, operand, wrapped_to
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.recipes import Recipes
-from tcdsl.ops.rules import broadcast
+from tcdsl.ops.rules import broadcast, computing
 from tcdsl.ops.writing import (
     any_recorded,
     check_castable,
@@ -78,6 +78,8 @@ class Forms:
     meaning : Meaning
     writes : bool
         Whether results are written into the first operand.
+    launcher : Launcher, optional
+        Of an op that this one serves for some types: what is installed here is found there.
     """
 
     write_view: ClassVar[
@@ -92,6 +94,7 @@ class Forms:
         meaning: Meaning,
         *,
         writes: bool = False,
+        launcher: Launcher | None = None,
     ) -> None:
         self.name, self.session, self.definition = name, session, definition
         self.meaning, self.writes = meaning, writes
@@ -111,10 +114,12 @@ class Forms:
             for p in definition.params
             if p.type is not None and p.type.name not in BY_NAME
         }
-        names = {g.name for g in definition.generics}
-        self._has_result_type = "R" in names and "R" not in self._generic_types.values()
+        names, given = {g.name for g in definition.generics}, self._generic_types.values()
+        self._has_result_type = "R" in names and "R" not in given
+        self._has_computing_type = "C" in names
+        self._wrapping = frozenset(p for p in self._generic_types if p in any_rank(definition))
         several = len(self.returns) > 1
-        self.launcher = Launcher(
+        self.launcher = launcher or Launcher(
             name,
             tuple(map(intern, self.params)),
             self.returns,
@@ -198,6 +203,8 @@ class Forms:
         cast = self.all_cast(values, dtype)
         if cast is not None:
             return self.op(*cast, **_given(out))
+        if (fitting := wrapped_to(values, dtype, self.params, self._wrapping)) is not None:
+            return self.op(*fitting, **_given(out))
         outs = None
         if self.writes:
             outs = (values[0],)
@@ -220,6 +227,8 @@ class Forms:
         return cast if any(a is not b for a, b in zip(cast, values, strict=True)) else None
 
     def _cast(self, param: str, value: Any, dtype: DType) -> Any:
+        if self._generic_types.get(param) == "C" and isinstance(value, Tensor):
+            return value.to(computing(dtype))
         if self._generic_types.get(param) != "T" or not isinstance(value, Tensor):
             return value
         return value if value.dtype is dtype else value.to(dtype)
@@ -308,7 +317,11 @@ class Forms:
         if found is None:
             definition = self.session.definition(name)
             meaning = replace(self.meaning, integers=None, bools=None, vjp=None, slow=None)
-            made = Forms(self.name, self.session, definition, meaning, writes=self.writes)
+            shared = self.launcher  # so that the core finds the form: it asks for no gradient
+            made = Forms(
+                self.name, self.session, definition, meaning, writes=self.writes, launcher=shared
+            )
+            assert (made.params, made.returns) == (self.params, self.returns)
             with self._lock:
                 found = self._others.setdefault(name, made.op)
         return found
@@ -379,7 +392,9 @@ class Forms:
     def _number(self, param: str, value: Any, dtype: DType) -> Any:
         """Return a number as an array of the type that its parameter has."""
         if param in self._generic_types:
-            return np.asarray(value).astype(dtype.numpy)
+            held = computing(dtype) if self._has_computing_type else dtype
+            with np.errstate(over="ignore"):  # inf, as elements would be
+                return np.asarray(value).astype(held.numpy)
         return np.asarray(value)
 
     def _bind(self, arrays: Sequence[Any], dtype: DType) -> tuple[Variant, dict[str, int]]:
@@ -393,6 +408,8 @@ class Forms:
 
     def _generics(self, dtype: DType) -> dict[str, Any]:
         result = {"R": BY_NAME[dtype.name]} if self._has_result_type else {}
+        if self._has_computing_type and "C" not in self._generic_types.values():
+            result["C"] = BY_NAME[computing(dtype).name]
         return {**self.meaning.generics, **result}
 
     def variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.calls.bounds import OperandNames, bounds_error
+from tcdsl.grammar.text.errors import TCError
 
 _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
@@ -25,11 +26,20 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
 }
 
+_DIVISIONS = frozenset(("remainder", "fmod", "div_floor", "div_trunc"))
+
+
+class DivisionError(TCError, ZeroDivisionError, RuntimeError):
+    """Integers were divided by 0; the outputs of the call are undefined."""
+
 
 def outside(
     name: str, operands: Sequence[str], operand: int, dim: int, value: int, extent: int
 ) -> Exception:
     """Return the error of a subscript that is data and outside of an operand of an op."""
+    name = name.removesuffix("_")
+    if name in _DIVISIONS:  # what they read is checked by the divisor (`div_floor_integers`)
+        return DivisionError("ZeroDivisionError")
     error = bounds_error(OperandNames(name, tuple(operands)), operand, dim, value, extent)
     if words := _OUTSIDE.get(name):
         error.args = (words.format(value=value, dim=dim, extent=extent),)

@@ -41,7 +41,9 @@ def _reduced_op(name: str, reduction: str) -> Op:
         return ops.op(name, types=promote, shape=broadcast)
     text = ops.text(name)
     head, _, _ = text.partition("->")
-    params = re.findall(r"(\w+)(?=,|\)\s*$)", re.sub(r"\(\.\.\.\)", "", head.rstrip()))
+    params = re.findall(
+        r"(\w+)(?=,|\)\s*$)", re.sub(r"\(\.\.\.\)", "", head.rstrip().partition("(")[2])
+    )
     total = "out +=! e(...)" if reduction == "sum" else "s +=! e(...)\n  out = s / count"
     count = ", int64 count" if reduction == "mean" else ""
     made = (

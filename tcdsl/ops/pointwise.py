@@ -162,7 +162,12 @@ div = ops.row(
     aliases=("divide", "true_divide"),
 )
 remainder = ops.row(
-    "remainder", text="each_remainder", types=promote, shape=broadcast, inplace=True
+    "remainder",
+    text="each_remainder",
+    integers="remainder_integers",
+    types=promote,
+    shape=broadcast,
+    inplace=True,
 )
 fmod = ops.row(
     "fmod",

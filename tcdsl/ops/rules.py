@@ -100,6 +100,11 @@ def joined(a: DType, b: DType) -> DType:
     return dtypes.int16 if signed.itemsize == 1 else signed
 
 
+def computing(dtype: DType) -> DType:
+    """Return the type in which elements of a type are computed: float32 for the halves."""
+    return dtypes.float32 if dtype.is_floating_point and dtype.itemsize == 2 else dtype
+
+
 def category_of(number: object) -> int:
     """Return the kind of a Python number: 0 bool, 1 integer, 2 float."""
     return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2

@@ -40,6 +40,7 @@ from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.grammar.types.typed import CheckedDef
+from tcdsl.text.instead import instead
 from tcdsl.text.names import generic_values
 
 if TYPE_CHECKING:
@@ -91,8 +92,18 @@ class Session:
         return any(d.name == name for d in self.program.defs)
 
     def definition(self, name: str) -> nodes.Def:
-        """Return the definition of that name."""
-        return next(d for d in self.program.defs if d.name == name)
+        """Return the definition of that name.
+
+        Raises
+        ------
+        TCTypeError
+            If the text has none.
+        """
+        for d in self.program.defs:
+            if d.name == name:
+                return d
+        names = [d.name for d in self.program.defs]
+        raise TCTypeError(f"no definition '{name}'{instead(name, names)}")
 
     @property
     def machine(self) -> Machine:

@@ -1,0 +1,126 @@
+"""Numbers of the caller's among tensors: what type they have, which of them fit; divisors of 0."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+
+import tcdsl
+
+tc: Any = tcdsl  # names that are found when they are asked for
+pytestmark = [pytest.mark.cc, pytest.mark.torch]
+
+FLOATS: dict[str, Any] = {  # which PyTorch computes with the number in float32
+    "mul": lambda lib, x, k: x * k,
+    "mul_": lambda lib, x, k: x.clone().mul_(k),
+    "mul of rank 0": lambda lib, x, k: x * lib.tensor(k),
+    "div": lambda lib, x, k: x / k,
+    "div_": lambda lib, x, k: x.clone().div_(k),
+    "floor": lambda lib, x, k: x // k,
+    "trunc": lambda lib, x, k: lib.div(x, k, rounding_mode="trunc"),
+    "lerp": lambda lib, x, k: lib.lerp(x, 2 * x, k),
+    "addcmul": lambda lib, x, k: lib.addcmul(x, x, x, value=k),
+    "addcdiv": lambda lib, x, k: lib.addcdiv(x, x, x * 2, value=k),
+    "leaky_relu": lambda lib, x, k: lib.nn.functional.leaky_relu(-x, k),
+    "elu": lambda lib, x, k: lib.nn.functional.elu(-x, k),
+    "celu": lambda lib, x, k: lib.nn.functional.celu(-x, k),
+    "softplus": lambda lib, x, k: lib.nn.functional.softplus(x, k),
+    "softshrink": lambda lib, x, k: lib.nn.functional.softshrink(x, k),
+    "addmm": lambda lib, x, k: lib.addmm(x[:, None], x[:, None], x[None, :1], beta=k, alpha=k),
+}
+ROUNDED: dict[str, Any] = {  # and those in which the number is first rounded
+    "add": lambda lib, x, k: x + k,
+    "equal": lambda lib, x, k: (x * 0 + k) == k,
+    "clamp": lambda lib, x, k: x.clamp(max=k),
+    "remainder": lambda lib, x, k: x % k,
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", [*FLOATS, *ROUNDED])
+def test_numbers_among_halves_are_what_they_are_in_pytorch(name: str, dtype: str) -> None:
+    import torch
+
+    call = (FLOATS | ROUNDED)[name]
+    for k in (0.3001, 3.0017):
+        results = [
+            call(lib, lib.tensor([0.0313, 0.75, 2.0, 3.0], dtype=getattr(lib, dtype)), k)
+            for lib in (tc, torch)
+        ]
+        ours, theirs = (torch.tensor(r.double().tolist()) for r in results)
+        # one rounding to the half is all that they may differ by
+        torch.testing.assert_close(
+            ours, theirs, rtol=2**-8 if dtype == "bfloat16" else 2**-10, atol=0
+        )
+
+
+def test_numbers_above_all_halves_scale_them() -> None:
+    x = tc.tensor([1e-3, 2e-2], dtype=tc.float16, requires_grad=True)
+    assert (x * 1e6).tolist() == [1000.5, 20000]
+    assert (x.detach() * 2000 / 3e5).tolist() == pytest.approx([6.66e-6, 1.334e-4], rel=1e-2)
+    (x * 1e6 / 1e6).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == pytest.approx([1, 1], rel=2**-4)  # 1e-6 has four bits
+
+
+BINARY = (
+    operator.add, operator.sub, operator.mul, operator.mod, operator.floordiv, operator.lt,
+    operator.le, operator.gt, operator.ge, operator.eq, operator.ne,
+)  # fmt: skip
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_integers_that_a_type_does_not_hold_wrap_beside_tensors(dtype: str) -> None:
+    import torch
+
+    for k in (300, -1, 200, 2**31 + 9, 2**40 + 5):
+        x, y = (lib.tensor([1, 2, 44, 127], dtype=getattr(lib, dtype)) for lib in (tc, torch))
+        for op in BINARY:
+            assert op(x, k).tolist() == op(y, k).tolist(), (op, k)
+        for op in (operator.add, operator.sub, operator.mul):
+            assert op(k, x).tolist() == op(k, y).tolist(), (op, k)
+    with pytest.raises(tc.NumberError):
+        tc.tensor([1], dtype=tc.int8).clamp(max=200)  # no tensor may stand there
+
+
+DIVISIONS: dict[str, Any] = {
+    "%": operator.mod,
+    "//": operator.floordiv,
+    "fmod": tc.fmod,
+    "trunc": lambda x, y: tc.div(x, y, rounding_mode="trunc"),
+    "%=": lambda x, y: x.remainder_(y),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int32"])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integers_by_zero_are_an_error(name: str, dtype: str) -> None:
+    divided = DIVISIONS[name]
+    for zero in (0, tc.tensor(0), tc.tensor([3, 0, 1], dtype=getattr(tc, dtype))):
+        x = tc.tensor([5, 6, 7], dtype=getattr(tc, dtype))
+        for _ in range(2):  # as a new form and as a known one
+            with pytest.raises(RuntimeError, match=r"^ZeroDivisionError$"):
+                divided(x, zero)
+    assert divided(tc.tensor([5, 6, 7]), 4).tolist() == (
+        [1, 1, 1] if name in ("//", "trunc") else [1, 2, 3]
+    )
+    assert divided(tc.zeros(0, dtype=tc.int64), 0).tolist() == []
+
+
+@pytest.mark.wide
+def test_floats_are_divided_and_rounded_down_as_in_python() -> None:
+    import torch
+
+    inf, nan = float("inf"), float("nan")
+    numbers = [0.0, -0.0, 1.0, -1.0, 0.1, 3.0, -7.5, inf, -inf, nan, 1e30]
+    for b in numbers:
+        for made in (float, lambda v: v):
+            pair = [lib.tensor(numbers) // made(b) for lib in (tc, torch)]
+            ours, theirs = (torch.tensor(p.tolist()) for p in pair)
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+            signs = [torch.signbit(v[~v.isnan()]).tolist() for v in (ours, theirs)]
+            assert signs[0] == signs[1], b
