@@ -63,6 +63,7 @@ View.plain(tensor, ...)
 
 from __future__ import annotations
 
+import math
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -163,13 +164,43 @@ class Size(tuple[int, ...]):
         return f"torch.Size([{', '.join(map(str, self))}])"
 
 
+class _NoMemoryError(MemoryError, RuntimeError):
+    """What scripts written for PyTorch catch too."""
+
+
+class _SizeError(OverflowError, TypeError, RuntimeError):
+    """A size that no tensor has."""
+
+
+def no_room(shape: tuple[int, ...], dtype: dtypes.DType) -> Exception:
+    """Return the error of a tensor that cannot be, in PyTorch's words."""
+    if any(n >> 63 for n in shape):
+        return _SizeError(f"expected sizes from 0 to 2**63 - 1, got {list(shape)}")
+    size_bytes = math.prod(shape) * dtype.itemsize
+    if size_bytes >> 63:
+        return _NoMemoryError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    return _NoMemoryError(
+        f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {size_bytes} bytes"
+    )
+
+
 def empty(shape: tuple[int, ...], dtype: dtypes.DType) -> Tensor:
-    """Return a tensor of undefined contents."""
+    """Return a tensor of undefined contents.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no memory for it, which is a MemoryError too, or a size is no int64, which is an
+        OverflowError and a TypeError too.
+    """
     try:
         number = dtype.numpy.num
     except AttributeError:
         number = dtypes.dtype_meant(dtype).numpy.num
-    return _core.empty(shape, number)
+    try:
+        return _core.empty(shape, number)
+    except (MemoryError, OverflowError):
+        raise no_room(shape, dtype) from None
 
 
 def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:

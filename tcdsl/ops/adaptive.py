@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, empty
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
@@ -114,6 +115,7 @@ def _max(windows: tuple[int, ...], size: tuple[int, ...]) -> Op:
 @cache
 def _shares(image: tuple[int, ...], size: tuple[int, ...], dtype: DType) -> Tensor:
     """Return one over how many elements each window has."""
+    empty(size, dtype)  # an error where there is no room for as many: they are counted below
     extents = [
         [-(-(i + 1) * n // o) - i * n // o for i in range(o)]
         for n, o in zip(image, size, strict=True)
@@ -176,7 +178,7 @@ def _sizes(shape: tuple[int, ...], output_size: Size, rank: int) -> tuple[int, .
     listed = (output_size,) * rank if isinstance(output_size, int | None) else tuple(output_size)
     if len(listed) != rank:
         raise RuntimeError(f"adaptive pool: output_size must have {rank} elements")
-    found = tuple(n if o is None else int(o) for n, o in zip(image, listed, strict=True))
+    found = tuple(n if o is None else operator.index(o) for n, o in zip(image, listed, strict=True))
     if min(found) < 0:
         raise RuntimeError(
             "adaptive pool: elements of output_size must be greater than or equal to 0, but got "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ def ravel(input: Tensor) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Return a view in which a dimension has become several; one size may be -1."""
     dim = dim_of(dim, input.ndim)
-    wanted, extent = [int(n) for n in sizes], input.shape[dim]
+    wanted, extent = [operator.index(n) for n in sizes], input.shape[dim]
     if not wanted:
         raise RuntimeError("unflatten: sizes must be non-empty")
     known = math.prod(n for n in wanted if n != -1)
@@ -183,7 +184,7 @@ def repeat_interleave(
             )
         often: Any = np.asarray(listed(repeats), np.int64).reshape(-1)
     else:
-        often = int(repeats)
+        often = operator.index(repeats)
     if np.any(np.asarray(often) < 0):
         raise RuntimeError("repeats can not be negative")
     if isinstance(often, int):  # a view of each part, repeated

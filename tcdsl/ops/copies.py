@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -41,7 +42,7 @@ def pad(
     value : float
         For "constant".
     """
-    widths = [int(n) for n in pad]
+    widths = [operator.index(n) for n in pad]
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) // 2 > input.ndim:
@@ -55,7 +56,13 @@ def pad(
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not any(widths):
         return input
-    return _padded(input, widths, None, mode)
+    if min(widths) >= 0:
+        return _padded(input, widths, None, mode)
+    added, removed = [max(w, 0) for w in widths], [min(w, 0) for w in widths]
+    if mode == "reflect":  # it sees what is cut off
+        return _padded(_padded(input, added, None, mode), removed, 0.0, "constant")
+    cut = _padded(input, removed, 0.0, "constant")
+    return _padded(cut, added, None, mode) if any(added) else cut
 
 
 def _padded(input: Tensor, widths: list[int], value: float | None, mode: str) -> Tensor:
@@ -81,6 +88,8 @@ def _padding(
                 f"but got: padding ({low}, {high}) at dimension {len(before) + d} of input "
                 f"{list(shape)}"
             )
+        if mode == "circular" and max(low, high) > n:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
         if n + low + high < 0:
             raise RuntimeError(
                 f"The input size {n}, plus negative padding {low} and {high}, resulted in a "
@@ -127,7 +136,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Move elements along dimensions; what leaves at the end comes in at the begin."""
     if dims is None or dims == ():
         flat = input.reshape(-1)
-        return _rolled(flat, int(shifts), 0).view(input.shape)  # type: ignore[no-any-return]
+        return _rolled(flat, operator.index(shifts), 0).view(input.shape)  # type: ignore[no-any-return]
     each_shift = [shifts] if isinstance(shifts, int) else list(shifts)
     each_dim = [dims] if isinstance(dims, int) else list(dims)
     if len(each_shift) != len(each_dim):
@@ -135,7 +144,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
             f"shifts and dimensions must align. shifts: {len(each_shift)}, dims:{len(each_dim)}"
         )
     for shift, dim in zip(each_shift, each_dim, strict=True):
-        input = _rolled(input, int(shift), dim)
+        input = _rolled(input, operator.index(shift), dim)
     return input
 
 

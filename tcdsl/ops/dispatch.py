@@ -36,7 +36,7 @@ from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
-from tcdsl.grammar.text.errors import ShapeError, TCError
+from tcdsl.grammar.text.errors import AllocationError, ShapeError, TCError
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.ops.arguments import any_rank, by_name, is_operand, operand, wrapped_to
 from tcdsl.ops.faults import as_runtime_error, outside
@@ -116,7 +116,7 @@ class Forms:
         }
         names, given = {g.name for g in definition.generics}, self._generic_types.values()
         self._has_result_type = "R" in names and "R" not in given
-        self._has_computing_type = "C" in names
+        self._has_computing_type = "Wide" in names
         self._wrapping = frozenset(p for p in self._generic_types if p in any_rank(definition))
         several = len(self.returns) > 1
         self.launcher = launcher or Launcher(
@@ -227,7 +227,7 @@ class Forms:
         return cast if any(a is not b for a, b in zip(cast, values, strict=True)) else None
 
     def _cast(self, param: str, value: Any, dtype: DType) -> Any:
-        if self._generic_types.get(param) == "C" and isinstance(value, Tensor):
+        if self._generic_types.get(param) == "Wide" and isinstance(value, Tensor):
             return value.to(computing(dtype))
         if self._generic_types.get(param) != "T" or not isinstance(value, Tensor):
             return value
@@ -245,7 +245,10 @@ class Forms:
             arrays = self.arrays(values, dtype)
         variant, sizes = self._bind(arrays, dtype)
         operands = [a if isinstance(v, Tensor) else v for v, a in zip(values, arrays, strict=True)]
-        call = KernelCall.of(variant, sizes, operands, arrays)
+        try:
+            call = KernelCall.of(variant, sizes, operands, arrays)
+        except AllocationError as error:
+            raise as_runtime_error(error) from None
         if outs is not None:
             call = replace(call, outs=self._written(call, outs))
         if self.meaning.is_tunable:
@@ -408,8 +411,8 @@ class Forms:
 
     def _generics(self, dtype: DType) -> dict[str, Any]:
         result = {"R": BY_NAME[dtype.name]} if self._has_result_type else {}
-        if self._has_computing_type and "C" not in self._generic_types.values():
-            result["C"] = BY_NAME[computing(dtype).name]
+        if self._has_computing_type and "Wide" not in self._generic_types.values():
+            result["Wide"] = BY_NAME[computing(dtype).name]
         return {**self.meaning.generics, **result}
 
     def variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:

@@ -81,7 +81,7 @@ def dim_of(dim: int, rank: int) -> int:
     """
     if type(dim) is int and 0 <= dim < rank:
         return dim
-    room, dim = max(rank, 1), int(operator.index(dim))
+    room, dim = max(rank, 1), operator.index(dim)
     if not -room <= dim < room:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-room}, {room - 1}], "
@@ -94,7 +94,7 @@ def _listed(sizes: tuple[Any, ...]) -> Shape:
     """Return what is given one by one, or as one sequence."""
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
-    return tuple(int(n) for n in sizes)
+    return tuple(map(operator.index, sizes))
 
 
 # ---- any layout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tcdsl.core import Tensor
@@ -31,7 +32,7 @@ def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
         step = max(split_size, 1)
         sizes = [min(step, extent - at) for at in range(0, extent, step)] or [0]
     else:
-        sizes = [int(n) for n in split_size]
+        sizes = [operator.index(n) for n in split_size]
         if sum(sizes) != extent:
             raise RuntimeError(
                 "split_with_sizes expects split_sizes to sum exactly to "
