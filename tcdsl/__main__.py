@@ -1,5 +1,6 @@
 """`python -m tcdsl`: the command `tcdsl`."""
 
-from tcdsl.cli import main
+from importlib import import_module
 
-main(prog_name="tcdsl")
+# by name, as the script in pyproject.toml: this room imports nothing of those that stand on it
+import_module("tcdsl.cli").main(prog_name="tcdsl")

@@ -204,3 +204,17 @@ def test_users_code_passes_mypy_and_slips_do_not(tmp_path: Path) -> None:
     assert {int(line.split(":")[1]) for line in found} == {*wanted}, done.stdout
     for line in found:
         assert wanted[int(line.split(":")[1])] in line
+
+
+def test_a_session_names_the_nearest_definition() -> None:
+    kernel = tc.define("def double_it(float(N) X) -> (Y) { Y(n) = 2 * X(n) }")
+    with pytest.raises(
+        errors.TCTypeError, match="no definition 'duble_it'; did you mean 'double_it'"
+    ):
+        kernel.session.definition("duble_it")
+
+
+def test_the_command_is_the_package_too() -> None:
+    run = [sys.executable, "-m", "tcdsl", "--help"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: tcdsl ")
