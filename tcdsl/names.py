@@ -8,6 +8,7 @@ ROOMS = frozenset(
         "autograd",
         "backends",
         "cuda",
+        "distributions",
         "linalg",
         "nn",
         "optim",
@@ -25,9 +26,9 @@ _WORDS = """
     are_deterministic_algorithms_enabled argmax argmin argsort argwhere as_strided as_tensor
     asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ atleast_1d atleast_2d
     atleast_3d autocast avg_pool1d baddbmm bartlett_window batch_norm bernoulli bfloat16
-    bincount bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not
-    bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_
-    block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to btrifact
+    bincount binomial bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_
+    bitwise_not bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor
+    bitwise_xor_ block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to btrifact
     btrifact_with_info btrisolve btriunpack bucketize can_cast cartesian_prod cat cdist ceil
     ceil_ celu celu_ chain_matmul channel_shuffle cholesky chunk clamp clamp_ clamp_max
     clamp_max_ clamp_min clamp_min_ clip clip_ clone column_stack combinations compile concat
@@ -52,11 +53,11 @@ _WORDS = """
     mm mode moveaxis movedim msort mul mul_ multinomial multiply multiply_ mv nan nan_to_num
     nan_to_num_ nanmean nanquantile nansum narrow ne neg neg_ negative negative_ no_grad
     nonzero norm normal not_equal numel ones ones_like orgqr ormqr outer permute pi pinverse
-    pixel_shuffle pixel_unshuffle positive potrf potri potrs pow prelu prod promote_types
-    pstrf put qr quantile rad2deg rad2deg_ rand rand_like randint randint_like randn
-    randn_like randperm range ravel reciprocal reciprocal_ relu relu_ remainder remainder_
-    renorm repeat_interleave reshape result_type rfft rms_norm roll rot90 round round_
-    row_stack rrelu rrelu_ rsqrt rsqrt_ rsub save scalar_tensor scatter scatter_add
+    pixel_shuffle pixel_unshuffle poisson positive potrf potri potrs pow prelu prod
+    promote_types pstrf put qr quantile rad2deg rad2deg_ rand rand_like randint randint_like
+    randn randn_like randperm range ravel reciprocal reciprocal_ relu relu_ remainder
+    remainder_ renorm repeat_interleave reshape result_type rfft rms_norm roll rot90 round
+    round_ row_stack rrelu rrelu_ rsqrt rsqrt_ rsub save scalar_tensor scatter scatter_add
     searchsorted seed select selu selu_ set_default_device set_default_dtype
     set_default_tensor_type set_float32_matmul_precision set_flush_denormal set_grad_enabled
     set_printoptions set_rng_state sgn short sigmoid sigmoid_ sign sign_ signbit sin sin_ sinc

@@ -91,6 +91,7 @@ ROOMS = {
     "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",
     "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/library tcdsl/layers",
+    "tcdsl/distributions": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/library",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/autograd tcdsl/library tcdsl/nn",
     "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/autograd"
     " tcdsl/library",

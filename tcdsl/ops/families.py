@@ -38,6 +38,7 @@ FAMILIES = (
     "spectra",
     "recurrent",
     "sampling",
+    "rates",
     "functions",
     "arranged",
     "together",

@@ -135,7 +135,10 @@ def as_strided(
 def _unstrided(
     shape: Shape, strides: Shape, base: int, size: Shape, stride: Shape, at: int, gradient: Tensor
 ) -> Tensor:
-    """Return the gradient of the source of a view: all that lies at one place is added up."""
+    """Return the gradient of the source of a view: all that lies at one place is added up.
+
+    Elements of a source that lie at one place themselves (`expand`) have equal shares of it.
+    """
     first = min(at, base)
     spans = [
         offset + sum((n - 1) * s for n, s in zip(sizes, steps, strict=True))
@@ -145,8 +148,21 @@ def _unstrided(
     room = max(spans, default=first) - first + 1
     op = _scatter(len(size))
     flat = op(gradient, at - first, room, *stride)
+    if _may_overlap(shape, strides):
+        known: Any = gradient.new_ones(shape)
+        flat = flat / _scatter(len(shape))(known, base - first, room, *strides).clamp(min=1)
     laid: Tensor = as_strided(flat, shape, strides, flat.storage_offset() + base - first)
     return laid
+
+
+def _may_overlap(shape: Shape, strides: Shape) -> bool:
+    """Return whether two elements may lie at one place: a step is within the span of less."""
+    span = 0
+    for step, n in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if step <= span:
+            return True
+        span += (n - 1) * step
+    return False
 
 
 @cache

@@ -118,3 +118,13 @@ def test_a_view_of_what_was_written_is_renewed() -> None:
     (d_x,) = backward((row.unsqueeze(0),), (tc.ones(1, 3),), (x,), 0, 0) or (None,)
     assert d_x is not None
     assert d_x.tolist() == [[2.0, 2.0, 2.0], [0.0, 0.0, 0.0]]
+
+
+def test_what_lies_at_one_place_of_an_expanded_tensor_has_its_gradient_once() -> None:
+    x = tc.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    x.expand(3, 2, 2).diagonal(0, -2, -1).log().sum().backward()
+    assert x.grad.tolist() == [[3.0, 0.0], [0.0, 0.75]]
+    y = tc.arange(5.0).requires_grad_()
+    windows = y.unfold(0, 3, 1)  # (3, 3), whose elements overlap
+    windows.diagonal().sum().backward()
+    assert y.grad.tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]

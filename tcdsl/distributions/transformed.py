@@ -1,0 +1,210 @@
+"""Distributions of transformed numbers, and those that are known by names of their own."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl import library as tc
+from tcdsl.autograd import modes
+from tcdsl.core import Size
+from tcdsl.distributions import constraints as c
+from tcdsl.distributions import transforms as t
+from tcdsl.distributions.continuous import Normal, open_uniform
+from tcdsl.distributions.discrete import ByOdds, ByWeights
+from tcdsl.distributions.distribution import Distribution
+from tcdsl.distributions.joint import sum_last
+
+__all__ = [
+    "LogNormal",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "TransformedDistribution",
+]
+
+
+class TransformedDistribution(Distribution):
+    """Samples of a distribution, put through transforms one behind the other.
+
+    Parameters
+    ----------
+    base_distribution : Distribution
+    transforms : Transform or sequence of Transform
+    """
+
+    def __init__(
+        self,
+        base_distribution: Any,
+        transforms: t.Transform | Sequence[t.Transform],
+        validate_args: bool | None = None,
+    ) -> None:
+        if validate_args is not None:
+            self._validate_args = validate_args
+        self.transforms = [transforms] if isinstance(transforms, t.Transform) else list(transforms)
+        self.base_dist = base_distribution
+        own = len(base_distribution.event_shape)
+        event_dim = max([own, *(p.event_dim for p in self.transforms)])
+        shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
+        for part in self.transforms:
+            if isinstance(part, t.AffineTransform):
+                sizes = (tuple(getattr(v, "shape", ())) for v in (part.loc, part.scale))
+                shape = tuple(tc.broadcast_shapes(shape, *sizes))
+        self.base_dist = base_distribution.expand(shape[: len(shape) - own])
+        self.batch_shape = Size(shape[: len(shape) - event_dim])
+        self.event_shape = Size(shape[len(shape) - event_dim :])
+        if self.transforms:
+            self.support = self.transforms[-1].codomain
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]
+        """Whether gradients go through the samples of the base."""
+        return bool(self.base_dist.has_rsample)
+
+    def expand(self, batch_shape: Any) -> Any:
+        made = copy.copy(self)
+        made.batch_shape = Size(tuple(batch_shape))
+        whole = (*batch_shape, *self.event_shape)
+        made.base_dist = self.base_dist.expand(
+            whole[: len(whole) - len(self.base_dist.event_shape)]
+        )
+        return made
+
+    def _through(self, x: Any) -> Any:
+        for part in self.transforms:
+            x = part(x)
+        return x
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        with modes.no_grad():
+            return self._through(self.base_dist.sample(sample_shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self._through(self.base_dist.rsample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        y, event_dim = self._checked(value), len(self.event_shape)
+        slopes: Any = 0.0
+        for part in reversed(self.transforms):
+            x = part._inverse(y)
+            slope = part.log_abs_det_jacobian(x, y)
+            slopes = slopes + sum_last(slope, event_dim - part.event_dim)
+            y = x
+        base = self.base_dist.log_prob(y)
+        return sum_last(base, event_dim - len(self.base_dist.event_shape)) - slopes
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of samples below values; transforms go up or down."""
+        y, rises = self._checked(value), True
+        for part in reversed(self.transforms):
+            y = part._inverse(y)
+            if isinstance(part, t.AffineTransform):
+                rises = rises is bool(tc.as_tensor(part.scale > 0).all())
+        below = self.base_dist.cdf(y)
+        return below if rises else 1 - below
+
+    def icdf(self, value: Any) -> Any:
+        for part in self.transforms:
+            if isinstance(part, t.AffineTransform) and not tc.as_tensor(part.scale > 0).all():
+                value = 1 - value
+        return self._through(self.base_dist.icdf(value))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_dist}, {self.transforms})"
+
+
+class LogNormal(TransformedDistribution):
+    """Numbers whose logarithm is normal."""
+
+    arg_constraints = {"loc": c.real, "scale": c.positive}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(loc, scale, validate_args), t.ExpTransform(), validate_args)
+
+    loc = property(lambda self: self.base_dist.loc)
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: (self.loc + self.scale**2 / 2).exp())
+    mode = property(lambda self: (self.loc - self.scale**2).exp())
+    variance = property(lambda self: tc.expm1(self.scale**2) * self.mean**2)
+
+    def entropy(self) -> Any:
+        return self.base_dist.entropy() + self.loc
+
+    def __repr__(self) -> str:
+        return repr(self.base_dist).replace("Normal", "LogNormal", 1)
+
+
+class _LogitRelaxedBernoulli(ByOdds):
+    support = c.real
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any, logits: Any, validate_args: Any) -> None:
+        self.temperature = temperature
+        self._have_odds(probs, logits, validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        logits = self.logits
+        u = open_uniform(logits, self._shape(sample_shape))
+        return (u.log() - tc.log1p(-u) + logits) / self.temperature
+
+    def log_prob(self, value: Any) -> Any:
+        apart = self.logits - self._checked(value) * self.temperature
+        return tc.as_tensor(self.temperature).log() + apart - 2 * tc.log1p(apart.exp())
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Numbers near 0 or 1, the nearer the lower the temperature."""
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        base = _LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
+        super().__init__(base, t.SigmoidTransform(), validate_args)
+
+    temperature = property(lambda self: self.base_dist.temperature)
+    probs = property(lambda self: self.base_dist.probs)
+    logits = property(lambda self: self.base_dist.logits)
+
+
+class _ExpRelaxedCategorical(ByWeights):
+    support = c.real_vector
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any, logits: Any, validate_args: Any) -> None:
+        self.temperature = temperature
+        self._have_weights(probs, logits, validate_args, 1)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        u = open_uniform(self.logits, self._shape(sample_shape))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - tc.logsumexp(scores, -1, keepdim=True)
+
+    def log_prob(self, value: Any) -> Any:
+        kinds = self._num_events
+        scores = self.logits - self._checked(value) * self.temperature
+        scores = (scores - tc.logsumexp(scores, -1, keepdim=True)).sum(-1)
+        return scores + math.lgamma(kinds) + (kinds - 1) * tc.as_tensor(self.temperature).log()
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """Vectors near one with one 1 in it, the nearer the lower the temperature."""
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        base = _ExpRelaxedCategorical(temperature, probs, logits, validate_args)
+        super().__init__(base, t.ExpTransform(), validate_args)
+        self.support = c.simplex
+
+    temperature = property(lambda self: self.base_dist.temperature)
+    probs = property(lambda self: self.base_dist.probs)
+    logits = property(lambda self: self.base_dist.logits)

@@ -1,0 +1,228 @@
+"""Distributions have PyTorch's densities, moments, entropies, gradients; samples their moments."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tcdsl import distributions, library
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+OURS = SimpleNamespace(t=library, d=distributions)
+THEIRS = SimpleNamespace(t=torch, d=torch.distributions)
+PARAMETERS = {"A": [[0.5, 1.2], [2.5, 0.3]], "B": [1.7, 0.8], "P": [0.2, 0.7],
+              "W": [[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]], "L": [[2.0, 0.0], [-0.7, 0.5]],
+              "M": [[2.0, 0.6], [0.6, 1.5]], "N": [4.0, 4.0]}  # fmt: skip
+
+# What it is, values that samples may have.
+CASES = """
+d.Normal(A, B) | A
+d.LogNormal(A, B) | A
+d.Laplace(A, B) | -A
+d.Cauchy(A, B) | A * 3
+d.Gumbel(A, B) | A * 2
+d.HalfNormal(B) | B
+d.HalfCauchy(B) | B
+d.Uniform(A, A + B) | A + 0.3
+d.Exponential(B) | B * 2
+d.Gamma(A, B) | A * 2
+d.Chi2(B) | P
+d.Beta(A, B) | P
+d.StudentT(A + 3, B, B) | A
+d.Pareto(B, A + 2) | A + 2
+d.Weibull(B, A) | A
+d.Bernoulli(P) | t.ones_like(P)
+d.Bernoulli(logits=A * 0) | t.ones_like(A)
+d.Bernoulli(logits=A) | t.zeros_like(A)
+d.Geometric(P) | t.ones_like(P) * 3
+d.Poisson(A) | A.ceil()
+d.Binomial(N, P) | t.ones_like(P) * 3
+d.NegativeBinomial(N, P) | t.ones_like(P) * 3
+d.Categorical(W) | t.tensor([2, 0])
+d.Categorical(logits=W) | t.tensor([[2, 0], [1, 1], [0, 0]])
+d.OneHotCategorical(W) | t.eye(3, dtype=t.float64)[:2]
+d.Multinomial(4, W) | t.tensor([1.0, 3.0, 0.0], dtype=t.float64)
+d.Dirichlet(A) | t.stack([P, 1 - P], -1)
+d.MultivariateNormal(A, scale_tril=L.tril().exp().tril()) | A * 2
+d.MultivariateNormal(B, M) | B * 2
+d.MultivariateNormal(B, precision_matrix=M) | B * 2
+d.Independent(d.Normal(A, B), 1) | A * 3
+d.TransformedDistribution(d.Normal(A, B), [d.TanhTransform()]) | P
+d.TransformedDistribution(d.Normal(A, B), [d.AffineTransform(B, 2.0), d.ExpTransform()]) | A
+d.TransformedDistribution(d.Normal(A, B), [d.SigmoidTransform().inv, d.ExpTransform()][1:]) | A
+d.RelaxedBernoulli(t.tensor(0.7, dtype=t.float64), P) | P
+d.RelaxedOneHotCategorical(t.tensor(0.7, dtype=t.float64), W) | W
+d.MixtureSameFamily(d.Categorical(W), d.Normal(W * 3, W)) | B
+""".strip().splitlines()  # fmt: skip
+
+PAIRS = """
+d.Normal(A, B) | d.Normal(B, A)
+d.LogNormal(A, B) | d.LogNormal(B, A)
+d.Laplace(A, B) | d.Laplace(B, A)
+d.Cauchy(A, B) | d.Cauchy(B, A)
+d.HalfNormal(A) | d.HalfNormal(B)
+d.Uniform(A, A + B) | d.Uniform(A - 1, A + B)
+d.Exponential(A) | d.Exponential(B)
+d.Gamma(A, B) | d.Gamma(B, A)
+d.Beta(A, B) | d.Beta(B, A)
+d.Dirichlet(A) | d.Dirichlet(A + 1)
+d.Poisson(A) | d.Poisson(B)
+d.Bernoulli(P) | d.Bernoulli(1 - P)
+d.Binomial(N, P) | d.Binomial(N, 1 - P)
+d.Geometric(P) | d.Geometric(1 - P)
+d.Categorical(W) | d.Categorical(W.flip(0))
+d.OneHotCategorical(W) | d.OneHotCategorical(logits=W)
+d.MultivariateNormal(A, M) | d.MultivariateNormal(B, scale_tril=M.tril())
+d.Independent(d.Normal(A, B), 1) | d.Independent(d.Normal(B, A), 1)
+""".strip().splitlines()
+
+REFUSALS = """
+d.Normal(B, -B) | d.Normal(A, B).log_prob(A * float("nan")) | d.Bernoulli(P, logits=P)
+d.Bernoulli(P + 1) | d.Bernoulli(P).log_prob(P) | d.Categorical(W).log_prob(t.tensor(3))
+d.Normal(A, B).log_prob(1.0) | d.Normal(B, B).log_prob(t.zeros(3))
+d.MultivariateNormal(B) | d.Independent(d.Normal(B, B), 2) | d.Dirichlet(-B)
+d.Exponential(B).log_prob(-B)
+""".strip().splitlines()
+
+
+def _few(cases: list[str]) -> list[Any]:
+    """Return cases of which all but the first are wide."""
+    return [cases[0], *(pytest.param(c, marks=pytest.mark.wide) for c in cases[1:])]
+
+
+def _names(u: Any) -> dict[str, Any]:
+    made = {n: u.t.tensor(v, dtype=u.t.float64) for n, v in PARAMETERS.items()}
+    return {"t": u.t, "d": u.d, **{n: v.requires_grad_(n != "N") for n, v in made.items()}}
+
+
+def _numbers(tensor: Any) -> Any:
+    return torch.tensor(tensor.tolist(), dtype=torch.float64)
+
+
+def _close(ours: Any, theirs: Any, what: str) -> None:
+    found, wanted = _numbers(ours.detach()), theirs.detach().double()
+    assert found.shape == wanted.shape, what
+    is_rounded = "Multinomial" in what and "entropy" in what  # to float32, by PyTorch
+    rtol, atol = (1e-6, 1e-6) if is_rounded else (1e-8, 1e-10)
+    assert torch.allclose(found, wanted, rtol=rtol, atol=atol, equal_nan=True), what
+
+
+def _gradients(names: dict[str, Any], value: Any) -> list[Any]:
+    leaves = [v for n, v in names.items() if n in PARAMETERS and n != "N"]
+    for leaf in leaves:
+        leaf.grad = None
+    value.sum().backward()
+    return [leaf.grad for leaf in leaves]
+
+
+def _compare(asked: str, whether_gradients: bool = True) -> None:
+    ours, theirs = _names(OURS), _names(THEIRS)
+    try:
+        wanted = eval(asked, theirs)
+    except NotImplementedError:
+        return
+    found = eval(asked, ours)
+    _close(found, wanted, asked)
+    if whether_gradients and wanted.requires_grad:
+        for mine, real in zip(_gradients(ours, found), _gradients(theirs, wanted), strict=True):
+            if real is not None and real.isfinite().all():
+                _close(mine, real, f"gradient of {asked}")
+
+
+@pytest.mark.parametrize("case", _few(CASES))
+def test_a_distribution_is_pytorchs(case: str) -> None:
+    made, value = case.split(" | ")
+    ours, theirs = (eval(made, _names(u)) for u in (OURS, THEIRS))
+    assert (ours.batch_shape, ours.event_shape) == (theirs.batch_shape, theirs.event_shape)
+    assert ours.has_rsample == theirs.has_rsample
+    asked = [f"log_prob({value})", "entropy()", f"cdf({value})", "mean", "variance", "stddev"]
+    if made.startswith("d.Gamma"):  # by the rate and the values only in PyTorch, in neither here
+        asked = [a for a in asked if not a.startswith("cdf")]
+        _compare(f"{made}.cdf({value})", False)
+    if "Transformed" not in made and "Mixture" not in made:
+        asked.append("icdf(P)")
+    for what in asked:
+        name = what.partition("(")[0]
+        if (
+            hasattr(theirs, name)
+            if name not in ("mean", "variance", "stddev")
+            else _has(theirs, name)
+        ):
+            _compare(f"{made}.{what}", not (name == "cdf" and made.startswith("d.Chi2")))
+    wide = (3, *theirs.batch_shape)
+    _compare(f"{made}.expand({wide}).log_prob({value})")
+
+
+def _has(distribution: Any, name: str) -> bool:
+    try:
+        getattr(distribution, name)
+    except NotImplementedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("case", _few(CASES))
+def test_samples_have_the_moments(case: str) -> None:
+    made = eval(case.split(" | ")[0], _names(OURS))
+    library.manual_seed(11)
+    drawn = _numbers(made.sample((4000,)).double())
+    assert drawn.shape == (4000, *made.batch_shape, *made.event_shape)
+    if made.support is not None:
+        made.log_prob(made.sample((5,)))  # all are in the support
+    if not _has(made, "variance"):
+        return
+    mean, variance = _numbers(made.mean.detach()), _numbers(made.variance.detach())
+    if not (mean.isfinite().all() and variance.isfinite().all()):
+        return
+    error = (drawn.mean(0) - mean).abs() / (variance / 4000).sqrt()
+    assert (error < 5).all()
+    if made.has_rsample:
+        assert made.rsample((2,)).requires_grad
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("made", ["d.Normal(A, B)", "d.Laplace(A, B)", "d.Gamma(A + 1, B)",
+                                  "d.MultivariateNormal(A, scale_tril=M.tril())"])  # fmt: skip
+def test_gradients_go_through_samples(made: str) -> None:
+    """By the mean of samples: d mean / d parameter, by the law of large numbers."""
+    names = _names(OURS)
+    library.manual_seed(5)
+    drawn = eval(made, names).rsample((4000,)).mean(0)
+    found = _gradients(names, drawn)
+    names = _names(OURS)
+    wanted = _gradients(names, eval(made, names).mean)
+    for mine, real in zip(found, wanted, strict=True):
+        if mine is not None and real is not None:
+            assert torch.allclose(_numbers(mine), _numbers(real), atol=0.2)
+
+
+@pytest.mark.parametrize("case", _few(PAIRS))
+def test_divergences_are_pytorchs(case: str) -> None:
+    p, q = case.split(" | ")
+    _compare(f"d.kl_divergence({p}, {q})")
+
+
+@pytest.mark.parametrize("text", [t for line in REFUSALS for t in line.split(" | ")])
+def test_refusals_are_pytorchs(text: str) -> None:
+    with pytest.raises(Exception) as wanted:  # noqa: PT011  # whatever PyTorch raises
+        eval(text, _names(THEIRS))
+    with pytest.raises(wanted.type) as found:
+        eval(text, _names(OURS))
+    assert str(found.value)[:50] == str(wanted.value)[:50]
+
+
+def test_a_gamma_number_moves_as_its_quantile() -> None:
+    from scipy import special
+
+    for a in (0.2, 1.0, 3.7, 40.0):
+        shape = library.full((5,), a, dtype=library.float64).requires_grad_()
+        drawn = distributions.Gamma(shape, 1.0).rsample()
+        drawn.sum().backward()
+        for z, slope in zip(drawn.tolist(), shape.grad.tolist(), strict=True):
+            p, step = special.gammainc(a, z), 1e-5 * a
+            two = [special.gammaincinv(a + s, p) for s in (step, -step)]
+            assert slope == pytest.approx((two[0] - two[1]) / (2 * step), rel=1e-4)
