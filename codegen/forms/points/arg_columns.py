@@ -6,6 +6,9 @@
                      for n: for lanes, at once: if X(n, m + lane) beats extreme[lane]: keep it
                      store best of each lane
 
+Of unknown sizes, places have the width of the values where the positions are few enough, and 64
+bits in a search of their own otherwise: 1.2 of the time at exact sizes, not 1.45.
+
 `nest.py` walks down one column after the other, a cache line for each of its elements.
 """
 
@@ -28,6 +31,7 @@ from tcdsl.codegen.loops.loopir import (
     Array,
     Assign,
     Elem,
+    If,
     Let,
     Load,
     Return,
@@ -44,12 +48,13 @@ from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BOOL, INT32
+from tcdsl.grammar.types.dtypes import BOOL, INT32, DType
 from tcdsl.grammar.types.typed import Range
 
 _LANES = 128  # columns of a block: eight vectors of float32, two cache lines of an extreme each
 _FEWEST = 8  # columns below are searched one by one
 _POINT_NS = 0.2
+_MOST = 1 << 31  # positions that places of 32 bits hold
 
 
 def matches(ctx: Context) -> bool:
@@ -122,7 +127,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     body = b.block(
         Let(block, b.sub(task, b.mul(point, blocks))),
         decode(ops, outer, point),
-        _search(ctx, s, column, block),
+        _searched(ctx, s, column, block),
     )
     name = f"{ctx.prefix}_arg"
     loops = b.loop(task, b.BEGIN, b.END, body)
@@ -138,10 +143,25 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
 
 
-def _search(ctx: Context, s: Statement, column: Range, block: Var) -> Stmt:
+def _searched(ctx: Context, s: Statement, column: Range, block: Var) -> Stmt:
+    """Return the search of a block, with places as wide as the values where they are enough."""
+    counted = count_dtype(ctx, s)
+    if ctx.is_exact() or s.value.dtype.computed.bits > 32:
+        return _search(ctx, s, column, block, counted, Simd())
+    positions = b.mul(*(ctx.operands.size(r.extent) for r in s.reductions))
+    return If(
+        b.compare("<", positions, _MOST),
+        _search(ctx, s, column, block, INT32, Simd()),
+        _search(ctx, s, column, block, counted, Serial()),
+    )
+
+
+def _search(
+    ctx: Context, s: Statement, column: Range, block: Var, counted: DType, mark: Serial | Simd
+) -> Stmt:
     """Return the search of a block of columns and the stores of their results."""
     ops = ctx.operands
-    kept, counted = s.value.dtype.computed, count_dtype(ctx, s)
+    kept = s.value.dtype.computed
     extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
     start, width = b.i64(ops.local("start")), b.i64(ops.local("width"))
     extreme = Elem(extremes, (lane,), Scalar(kept))
@@ -167,13 +187,17 @@ def _search(ctx: Context, s: Statement, column: Range, block: Var) -> Stmt:
     clear = [Assign(extreme, zero), Assign(place, b.const(-1, counted))]
     store = [Let(v, b.add(start, lane)), *stored.take(), Assign(target, result_of(stored, s, best))]
     first = ops.size(column.low)
+    if isinstance(mark, Simd):
+        across = nested(ctx, s.reductions, b.loop(lane, 0, width, keep, mark=mark), Serial())
+    else:  # what hardly anybody calls costs a compiler little
+        across = b.loop(lane, 0, width, nested(ctx, s.reductions, keep, Serial()))
     return b.block(
         Let(start, b.add(first, b.mul(block, _LANES))),
         Let(width, b.min64(_LANES, b.sub(b.add(first, ops.size(column.extent)), start))),
         Array(extremes, Scalar(kept), (_LANES,)),
         Array(places, Scalar(counted), (_LANES,)),
-        b.loop(lane, 0, _LANES, clear, mark=Simd()),
-        nested(ctx, s.reductions, b.loop(lane, 0, width, keep, mark=Simd()), Serial()),
+        b.loop(lane, 0, _LANES, clear, mark=mark),
+        across,
         b.loop(lane, 0, width, store),
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.points import arg_columns
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
@@ -43,6 +44,12 @@ def test_columns_have_their_form_and_few_of_them_do_not() -> None:
 @pytest.mark.cc
 def test_the_first_of_equals_wins() -> None:
     differential([case(COLUMNS, "float", 33, 150, exact=exact) for exact in (True, False)])
+
+
+@pytest.mark.cc
+def test_places_are_wider_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arg_columns, "_MOST", 20)  # positions of narrow places
+    differential([case(COLUMNS, "float", n, 150, exact=False) for n in (19, 20, 33)])
 
 
 @pytest.mark.wide
