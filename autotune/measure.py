@@ -116,7 +116,7 @@ class Measurement:
             except WorkerDiedError as death:
                 self._blame(death, batch)
                 finalists = [c for c in finalists if c in self._kept]
-        timed = {c.config: s for c, s in zip(batch, samples, strict=True)}
+        timed = {c.config: s for c, s in zip(batch, samples, strict=True) if s}
         loaded = {c.config: c for c in batch}
         verdict = finals.verdict_of(
             timed,

@@ -64,7 +64,9 @@ def interleaved(
         After each round, how many times slower than the best one may be to get another turn; the
         last one holds for all later rounds. Empty: everyone gets all turns.
     is_over : callable
-        Whether the time is over: then no round begins beyond the least number of them.
+        Whether the time is over: then no round begins beyond the least number of them. Where
+        everyone gets all turns, the first and the fastest of the others go on alone till then, and
+        of the rest there are no samples: they had not as many chances.
     """
     samples: dict[int, list[float]] = {row: [] for row in candidates}
     going = list(candidates)
@@ -75,6 +77,10 @@ def interleaved(
     for turn in range(rounds):
         if turn >= least and is_over():
             break
+        if turn and not drop and len(going) > 2 and is_over():
+            fastest = min(going[1:], key=lambda row: quantile_ns(samples[row]))
+            samples |= {row: [] for row in going[1:] if row != fastest}
+            going = [going[0], fastest]
         for row in rng.sample(going, len(going)):
             notice(row)
             samples[row] += candidates[row]()

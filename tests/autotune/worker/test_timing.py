@@ -85,6 +85,16 @@ def test_rounds_end_with_the_time_but_a_few_there_are() -> None:
     assert not timer(None)()
 
 
+def test_where_the_time_is_over_early_the_first_and_the_fastest_go_on_alone() -> None:
+    machine = Machine()
+    runs = {row: machine.run(row, time_ns) for row, time_ns in TIMES.items()}
+    samples = interleaved(
+        runs, 40, machine.turns.append, drop=(), is_over=lambda: len(machine.turns) >= 8, least=20
+    )
+    assert [machine.turns.count(row) for row in runs] == [20, 2, 2, 20]
+    assert [bool(samples[row]) for row in runs] == [True, False, False, True]
+
+
 def test_a_turn_may_be_one_sample_the_shortest_of_its_calls() -> None:
     machine, before = Machine(), list[int]()
 
