@@ -259,7 +259,10 @@ class Forms:
             for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
         )
         self.launcher.install(entry, installed, outs)
-        return self.op.run(entry, values, outs)
+        try:
+            return self.op.run(entry, values, outs)
+        except MemoryError:
+            raise as_runtime_error(call.no_memory()) from None
 
     def _run_on_device(
         self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None

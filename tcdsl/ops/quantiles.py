@@ -37,6 +37,9 @@ def _quantile(
     wanted = [float(p) for p in listed(q.reshape(-1))] if isinstance(q, Tensor) else [float(q)]
     if any(not 0 <= p <= 1 for p in wanted):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    if not wanted:
+        one = _quantile(name, input, 0.5, dim, keepdim, how, skip=skip)
+        return one.new_empty((0, *one.shape))  # type: ignore[no-any-return]
     rank = input.ndim
     at = 0 if dim is None else dim_of(dim, rank)
     rows = input.reshape(-1) if dim is None or not rank else movedim(input, at, -1)

@@ -38,6 +38,21 @@ def test_memory_that_is_not_there_is_said_in_bytes() -> None:
         tc.zeros(2**63)
 
 
+def test_results_that_no_memory_holds_are_named() -> None:
+    x = tc.ones(1).expand(2**44, 2)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=f"{2**47} bytes") as refused:
+            x + 1
+        assert isinstance(refused.value, MemoryError)
+
+
+def test_no_quantiles_are_an_empty_tensor() -> None:
+    x = tc.arange(6.0).reshape(2, 3)
+    assert x.quantile(tc.zeros(0)).shape == (0,)
+    assert x.quantile(tc.zeros(0), 1).shape == (0, 2)
+    assert x.nanquantile(tc.zeros(0), 1, keepdim=True).shape == (0, 2, 1)
+
+
 def test_fractions_are_no_sizes() -> None:
     x = tc.ones(2, 3)
     calls: tuple[Any, ...] = (
