@@ -1,5 +1,6 @@
 """Gradients: backward, grad, which calls are recorded, hooks."""
 
+from tcdsl.autograd import functional
 from tcdsl.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from tcdsl.autograd.function import Function
 from tcdsl.autograd.gradcheck import gradcheck, gradgradcheck
@@ -15,6 +16,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
