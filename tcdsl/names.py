@@ -14,6 +14,7 @@ ROOMS = frozenset(
         "optim",
         "random",
         "serialization",
+        "special",
         "utils",
     )
 )

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl import names
+from tcdsl.as_torch.absent import missing
 
 __all__ = ["VERSIONS", "install"]
 
@@ -27,10 +28,12 @@ class _Names(types.ModuleType):
         import tcdsl
 
         if name in names.ROOMS or name in names.LIBRARY or name in THREADS:
+            if name == "Tensor":
+                importlib.import_module("tcdsl.library")  # gives it its methods
             value = getattr(tcdsl, name)
             setattr(self, name, value)
             return value
-        raise AttributeError(f"module 'torch' has no attribute '{name}' in tcdsl")
+        raise AttributeError(f"module 'torch' has no attribute '{name}' in tcdsl{missing(name)}")
 
     def __dir__(self) -> list[str]:
         return sorted({*names.ROOMS, *names.LIBRARY, *THREADS, "__version__"})

@@ -1,0 +1,59 @@
+"""Names of PyTorch that are not here, and what to say in their place."""
+
+from __future__ import annotations
+
+from tcdsl import names
+from tcdsl.text.instead import instead
+
+__all__ = ["missing"]
+
+_COMPLEX = "there are no complex numbers: fft gives real and imaginary parts as a last dimension"
+_SPARSE = "there are no sparse tensors: use dense ones, and index_add or gather for their products"
+_HALVES = "there are no quantised tensors: use torch.bfloat16 or torch.int8"
+_OLD = "it has gone from PyTorch too"
+REASONS = {
+    "complex64": _COMPLEX, "complex128": _COMPLEX, "cfloat": _COMPLEX, "cdouble": _COMPLEX,
+    "view_as_complex": _COMPLEX, "view_as_real": _COMPLEX, "polar": _COMPLEX,
+    "is_complex": "there are no complex numbers: it would be False of every tensor",
+    "angle": _COMPLEX, "real": _COMPLEX, "imag": _COMPLEX, "conj": _COMPLEX,
+    "sparse": _SPARSE, "sparse_coo_tensor": _SPARSE, "sparse_csr_tensor": _SPARSE,
+    "quantization": _HALVES, "quantize_per_tensor": _HALVES, "ao": _HALVES,
+    "jit": "models are compiled kernels already: leave script and trace out, or say torch.compile",
+    "onnx": "models are not exported: save a state_dict and load it in PyTorch to export it",
+    "hub": "models are not downloaded: define the model, and load a state_dict by torch.load",
+    "fx": "graphs of Python programs are not made: torch.compile takes a model as it is",
+    "export": "models are not exported: save a state_dict and load it in PyTorch to export it",
+    "profiler": "times of kernels are shown by `tcdsl bench` and `tcdsl explain`",
+    "func": "use torch.autograd.grad",
+    "vmap": "write the operation for a batch: operations broadcast over leading dimensions",
+    "distributed": "processes do not talk to each other here; each is one of its own",
+    "multiprocessing": "use Python's multiprocessing; DataLoader(num_workers=) has its own workers",
+    "mps": "there are CPUs and CUDA: torch.device('cpu')",
+    "xpu": "there are CPUs and CUDA: torch.device('cpu')",
+    "lu": "use torch.linalg.solve, or the older torch.btrifact",
+    "solve": "use torch.linalg.solve; " + _OLD,
+    "lstsq": "use torch.linalg.lstsq; " + _OLD,
+    "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
+    "cholesky_solve": "use torch.linalg.solve_triangular twice, or the older torch.potrs",
+    "cholesky_inverse": "use the older torch.potri",
+    "vdot": "use torch.dot: numbers are real",
+    "asarray": "use torch.as_tensor",
+    "frombuffer": "use torch.from_numpy(numpy.frombuffer(buffer, dtype))",
+    "pdist": "use torch.cdist(x, x) and the part above the diagonal",
+    "pairwise_distance": "use torch.nn.functional.pairwise_distance",
+    "testing": "compare by torch.allclose, or by numpy.testing.assert_allclose of .numpy()",
+    "__config__": "what it is built of is shown by `tcdsl doctor`",
+    "typename": "use tensor.type()",
+    "is_nonzero": "use bool(tensor)",
+    "fill": "use torch.full_like, or tensor.fill_",
+    "scatter_reduce": "use scatter_add, or index_add",
+    "index_put": "use a copy: y = x.clone(); y[indices] = values",
+}  # fmt: skip
+
+
+def missing(name: str) -> str:
+    """Return the end of a message: why a name is not here or what to use, else the nearest name."""
+    if name in REASONS:
+        return f": {REASONS[name]}"
+    found = instead(name, [*names.ROOMS, *names.LIBRARY])
+    return found if found.startswith("; did you mean") else ""

@@ -1,0 +1,66 @@
+"""What PyTorch has and this library has not says what to use; special functions are PyTorch's."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tcdsl import library, special
+from tcdsl.as_torch.absent import REASONS, missing
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+
+def test_what_is_absent_is_pytorchs_and_not_ours() -> None:
+    for name in REASONS:
+        assert name not in library.names(), name
+        assert importlib.util.find_spec(f"tcdsl.{name}") is None, name
+
+
+@pytest.mark.parametrize("name", re.findall(r"torch\.([a-z][\w.]*\w)", " ".join(REASONS.values())))
+def test_what_is_to_be_used_is_there(name: str) -> None:
+    found: Any = importlib.import_module("tcdsl")
+    at = "tcdsl"
+    for part in name.split("."):
+        at = f"{at}.{part}"
+        found = getattr(found, part, None) or importlib.import_module(at)
+    assert found is not None
+
+
+def test_a_name_that_is_nearly_one_is_told() -> None:
+    assert missing("matmull") == "; did you mean 'matmul'?"
+    assert missing("no_such_thing_at_all") == ""
+
+
+def test_scripts_are_told_and_tensors_have_their_methods() -> None:
+    script = (
+        "from tcdsl.as_torch import install; install(); import torch\n"
+        "assert torch.Tensor.abs\n"
+        "try: torch.jit.script\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "leave script and trace out" in done.stdout
+
+
+@pytest.mark.parametrize("name", special.__all__)
+def test_special_functions_are_pytorchs(name: str) -> None:
+    numbers = [[0.0, 0.25, 0.5], [0.75, 0.9, 1.0], [-0.5, 2.0, math.nan]]
+    mine, real = (u.tensor(numbers, dtype=u.float64) for u in (library, torch))
+    further: list[list[Any]] = [[], []]
+    if name in ("softmax", "log_softmax", "logsumexp"):
+        further = [[1], [1]]
+    elif name.startswith("xlog"):
+        further = [[mine * 0.7 + 1], [real * 0.7 + 1]]
+    found = torch.tensor(getattr(special, name)(mine, *further[0]).tolist(), dtype=torch.float64)
+    wanted = getattr(torch.special, name)(real, *further[1])
+    assert torch.allclose(found, wanted, rtol=1e-10, atol=1e-12, equal_nan=True)
