@@ -96,7 +96,7 @@ ROOMS = {
     "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/autograd"
     " tcdsl/library",
     "tcdsl/amp": "codegen/device tcdsl/core tcdsl/library",
-    "tcdsl/as_torch": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/layers tcdsl/nn"
+    "tcdsl/as_torch": "grammar/text tcdsl/text tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/layers tcdsl/nn"
     " tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",

@@ -23,7 +23,7 @@ REASONS = {
     "hub": "models are not downloaded: define the model, and load a state_dict by torch.load",
     "fx": "graphs of Python programs are not made: torch.compile takes a model as it is",
     "export": "models are not exported: save a state_dict and load it in PyTorch to export it",
-    "profiler": "times of kernels are shown by `tcdsl bench` and `tcdsl explain`",
+    "profiler": "times of kernels are shown by `tcdsl bench`",
     "func": "use torch.autograd.grad",
     "vmap": "write the operation for a batch: operations broadcast over leading dimensions",
     "distributed": "processes do not talk to each other here; each is one of its own",
