@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tcdsl import library, nn
+from tcdsl.ops import pointwise
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -83,3 +84,19 @@ def test_no_windows_of_an_image_have_no_greatest_elements() -> None:
         library.tensor(image), (0, 2), return_indices=True
     )
     assert made.shape == places.shape == (2, 0, 2)
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "minimum"])
+def test_the_core_knows_calls_that_another_definition_serves(name: str) -> None:
+    forms = getattr(library, name)
+    whole, real = library.tensor([-7, 9, 4]), library.tensor([-7.0, 9.0, 4.0], requires_grad=True)
+    by = library.tensor([2, -2, 5])
+    core = (pointwise._div_floor if name == "floor_divide" else forms).forms.launcher
+    forms(whole, by)
+    runs = core.calls
+    for _ in range(2):
+        assert forms(whole, by).dtype is library.int64
+        assert forms(real, by).requires_grad
+    want = getattr(torch, name)(torch.tensor([-7, 9, 4]), torch.tensor([2, -2, 5]))
+    assert forms(whole, by).tolist() == want.tolist()
+    assert core.calls >= runs + 3  # of integers at least: all of them after the first
