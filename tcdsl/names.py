@@ -31,27 +31,28 @@ _WORDS = """
     bitwise_not bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor
     bitwise_xor_ block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to btrifact
     btrifact_with_info btrisolve btriunpack bucketize can_cast cartesian_prod cat cdist ceil
-    ceil_ celu celu_ chain_matmul channel_shuffle cholesky chunk clamp clamp_ clamp_max
-    clamp_max_ clamp_min clamp_min_ clip clip_ clone column_stack combinations compile concat
-    concatenate conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    copysign copysign_ corrcoef cos cos_ cosh cosh_ cosine_similarity count_nonzero cov cross
-    cummax cummin cumprod cumsum default_generator deg2rad deg2rad_ det device diag diag_embed
-    diagflat diagonal diff digamma digamma_ dist div div_ divide divide_ dot double dropout
-    dsplit dstack dtype e eig einsum empty empty_like enable_grad eq equal erf erf_ erfc erfc_
-    erfinv erfinv_ exp exp2 exp2_ exp_ expm1 expm1_ eye fft finfo fix fix_ flatten flip fliplr
-    flipud float float16 float32 float64 float_power floor floor_ floor_divide fmax fmin fmod
-    fmod_ fork_rng frac frac_ from_dlpack from_numpy full full_like gather ge gels geqrf ger
-    gesv get_default_device get_default_dtype get_float32_matmul_precision get_rng_state
-    greater greater_equal group_norm gt half hamming_window hann_window heaviside histc hsplit
-    hstack hypot hypot_ ifft iinfo index_add index_copy index_fill index_select inf
-    inference_mode initial_seed inner instance_norm int int16 int32 int64 int8 inverse irfft
-    is_floating_point is_grad_enabled is_storage is_tensor isclose isfinite isin isinf isnan
-    isneginf isposinf kron kthvalue layer_norm ldexp le lerp lerp_ less less_equal lgamma
-    lgamma_ linspace load log log10 log10_ log1p log1p_ log2 log2_ log_ log_softmax logaddexp
-    logaddexp2 logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logit_
-    logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul
-    matrix_power max max_pool1d max_pool2d max_pool3d maximum mean median meshgrid min minimum
-    mm mode moveaxis movedim msort mul mul_ multinomial multiply multiply_ mv nan nan_to_num
+    ceil_ celu celu_ chain_matmul channel_shuffle cholesky cholesky_inverse cholesky_solve
+    chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ clone column_stack
+    combinations compile concat concatenate conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d copysign copysign_ corrcoef cos cos_ cosh cosh_
+    cosine_similarity count_nonzero cov cross cummax cummin cumprod cumsum default_generator
+    deg2rad deg2rad_ det device diag diag_embed diagflat diagonal diff digamma digamma_ dist
+    div div_ divide divide_ dot double dropout dsplit dstack dtype e eig einsum empty
+    empty_like enable_grad eq equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_
+    expm1 expm1_ eye fft finfo fix fix_ flatten flip fliplr flipud float float16 float32
+    float64 float_power floor floor_ floor_divide fmax fmin fmod fmod_ fork_rng frac frac_
+    from_dlpack from_numpy full full_like gather ge gels geqrf ger gesv get_default_device
+    get_default_dtype get_float32_matmul_precision get_rng_state greater greater_equal
+    group_norm gt half hamming_window hann_window heaviside histc hsplit hstack hypot hypot_
+    ifft iinfo index_add index_copy index_fill index_select inf inference_mode initial_seed
+    inner instance_norm int int16 int32 int64 int8 inverse irfft is_floating_point
+    is_grad_enabled is_storage is_tensor isclose isfinite isin isinf isnan isneginf isposinf
+    kron kthvalue layer_norm ldexp le lerp lerp_ less less_equal lgamma lgamma_ linspace load
+    log log10 log10_ log1p log1p_ log2 log2_ log_ log_softmax logaddexp logaddexp2
+    logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logit_ logspace
+    logsumexp long lt manual_seed masked_fill masked_scatter masked_select matmul matrix_power
+    max max_pool1d max_pool2d max_pool3d maximum mean median meshgrid min minimum mm mode
+    moveaxis movedim msort mul mul_ multinomial multiply multiply_ mv nan nan_to_num
     nan_to_num_ nanmean nanquantile nansum narrow ne neg neg_ negative negative_ no_grad
     nonzero norm normal not_equal numel ones ones_like orgqr ormqr outer permute pi pinverse
     pixel_shuffle pixel_unshuffle poisson positive potrf potri potrs pow prelu prod

@@ -52,6 +52,33 @@ def zero_(input: Tensor) -> Tensor:
     return fill_(input, 0)
 
 
+def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Fill the places at which all subscripts are the same, in place.
+
+    Parameters
+    ----------
+    input : Tensor, of two dimensions or more
+        More than two have to be of one length.
+    fill_value : number
+    wrap : bool
+        Whether the diagonal of a matrix of more rows than columns begins again below it, one row
+        being left out.
+    """
+    if input.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if input.ndim > 2:
+        if len(set(input.shape)) > 1:
+            raise RuntimeError("all dimensions of input must be of equal length")
+        step = sum(input.stride())
+        input.as_strided((input.shape[0],), (step,), input.storage_offset()).fill_(fill_value)
+        return input
+    rows, columns = input.shape
+    for begin in range(0, rows if wrap else min(rows, 1), columns + 1):
+        part = input[begin : begin + columns]
+        part.diagonal().fill_(fill_value)
+    return input
+
+
 def flat(tensor: Tensor) -> Tensor | None:
     """Return a tensor's memory as one dimension; None if its elements do not lie in a row."""
     return tensor.view(tensor.numel()) if tensor.is_contiguous() else None
@@ -191,6 +218,7 @@ def _span(tensor: Tensor) -> int:
 
 for _function in (
     fill_,
+    fill_diagonal_,
     zero_,
     uniform_,
     normal_,

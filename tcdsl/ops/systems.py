@@ -204,4 +204,14 @@ def gels(input: Tensor, A: Tensor) -> Any:  # noqa: N803  (the name of PyTorch)
     return LeastSquares(*underivable("gels", (input, A), found))
 
 
-publish_all(gesv, trtrs, potri, potrs, gels)
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """Solve ``A X = B`` as `potrs` does, by default given L of ``A = L L'``."""
+    return potrs(input, input2, upper)
+
+
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """Return inverses as `potri` does, by default given L of ``A = L L'``."""
+    return potri(input, upper)
+
+
+publish_all(gesv, trtrs, potri, potrs, gels, cholesky_solve, cholesky_inverse)

@@ -146,6 +146,24 @@ def set_flush_denormal(mode: bool) -> bool:
     return False
 
 
+def _turned(self: Tensor, name: str) -> Tensor:
+    """Return matrices with rows as columns; no number is complex here."""
+    if self.ndim < 2:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got "
+            f"{self.ndim}-D tensor."
+        )
+    return self.transpose(-2, -1)  # type: ignore[no-any-return]
+
+
+def _turned_matrix(self: Tensor) -> Tensor:
+    if self.ndim not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor."
+        )
+    return self.transpose(0, 1) if self.ndim else self  # type: ignore[no-any-return]
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
     "cpu": cpu,
     "cuda": cuda,
@@ -173,6 +191,9 @@ _ATTRIBUTES: dict[str, Callable[[Tensor], Any]] = {
     "itemsize": element_size,
     "nbytes": lambda self: self.numel() * self.dtype.itemsize,
     "T": lambda self: self.permute(*reversed(range(self.ndim))),
+    "mT": lambda self: _turned(self, "mT"),
+    "mH": lambda self: _turned(self, "mH"),
+    "H": _turned_matrix,
     "__array_priority__": lambda self: 1000,
 }
 for _name, _get in _ATTRIBUTES.items():

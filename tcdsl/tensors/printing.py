@@ -10,6 +10,7 @@ import numpy as np
 
 from tcdsl.core import dtypes
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.ops.rules import default_float
 
 if TYPE_CHECKING:
     from tcdsl.core import Tensor
@@ -87,8 +88,9 @@ def text_of(tensor: Tensor) -> str:
     suffixes = [f"size={tuple(tensor.shape)}"] if not tensor.numel() and tensor.ndim > 1 else []
     if str(tensor.device) != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    if tensor.dtype not in (dtypes.float32, dtypes.int64, dtypes.bool_) or (
-        not tensor.numel() and tensor.dtype is not dtypes.float32
+    usual = default_float()
+    if tensor.dtype not in (usual, dtypes.int64, dtypes.bool_) or (
+        not tensor.numel() and tensor.dtype is not usual
     ):
         suffixes.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl import library as tc
-from tcdsl import nn
+from tcdsl import linalg, nn
 from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
@@ -65,6 +65,31 @@ def test_sizes_and_dimensions_are_said_by_name() -> None:
     for name, each in values.items():
         for a, b in zip(mine[name], each, strict=True):
             np.testing.assert_array_equal(a, b, strict=True)
+
+
+def test_today_s_short_words_for_matrices() -> None:
+    x = RNG.standard_normal((2, 3, 3)).astype(np.float32)
+    x = x @ x.swapaxes(1, 2) + np.eye(3, dtype=np.float32)
+    right = RNG.standard_normal((2, 3, 2)).astype(np.float32)
+    found = []
+    for library in (tc, torch):
+        t, b = library.tensor(x), library.tensor(right)
+        low = (linalg if library is tc else torch.linalg).cholesky(t)
+        high = low.mT.contiguous()
+        made = [
+            library.cholesky_solve(b, low), b.cholesky_solve(high, upper=True),
+            library.cholesky_inverse(low), high.cholesky_inverse(upper=True), b.mT, b.mH, b[0].H,
+            library.zeros(3, 3, 3).fill_diagonal_(2), library.zeros(2, 5).fill_diagonal_(2),
+            library.zeros(8, 2).fill_diagonal_(2), library.zeros(8, 2).fill_diagonal_(2, wrap=True),
+            library.zeros(3, 8).t().fill_diagonal_(2, True), library.zeros(0, 2).fill_diagonal_(1),
+        ]  # fmt: skip
+        found.append([m.numpy() for m in made])
+        with pytest.raises(RuntimeError, match="only supported on matrices"):
+            _ = library.zeros(3).mT
+        with pytest.raises(RuntimeError, match="equal length"):
+            library.zeros(2, 2, 3).fill_diagonal_(1)
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=1e-5)
 
 
 def test_norms_print_whether_they_shift() -> None:

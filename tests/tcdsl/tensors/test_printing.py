@@ -55,6 +55,18 @@ def test_gradients_are_told() -> None:
     assert repr(x * 2).startswith("tensor([2., 4.], grad_fn=<Mul")
 
 
+def test_the_type_is_told_unless_it_is_the_default() -> None:
+    texts = []
+    for library in (tc, torch):
+        try:
+            library.set_default_dtype(library.float64)
+            made = [library.tensor([1.5]), library.tensor([1.5]).float(), library.zeros(0)]
+            texts.append([repr(t) for t in made])
+        finally:
+            library.set_default_dtype(library.float32)
+    assert texts[0] == texts[1]
+
+
 def test_options_change_what_is_printed() -> None:
     try:
         tc.set_printoptions(precision=2)
