@@ -153,7 +153,7 @@ def _turned(self: Tensor, name: str) -> Tensor:
             f"tensor.{name} is only supported on matrices or batches of matrices. Got "
             f"{self.ndim}-D tensor."
         )
-    return self.transpose(-2, -1)  # type: ignore[no-any-return]
+    return self.transpose(-2, -1)
 
 
 def _turned_matrix(self: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def _turned_matrix(self: Tensor) -> Tensor:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor."
         )
-    return self.transpose(0, 1) if self.ndim else self  # type: ignore[no-any-return]
+    return self.transpose(0, 1) if self.ndim else self
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
