@@ -56,7 +56,7 @@ ROOMS = {
     "autotune/store": "grammar/text codegen/machine codegen/toolchain",
     "autotune/search": "grammar/text codegen/machine autotune/store",
     "autotune/worker": "grammar/text grammar/types codegen/machine codegen/program codegen/loops"
-    " codegen/toolchain autotune/store autotune/search",
+    " codegen/reference codegen/toolchain autotune/store autotune/search",
     "autotune/targets": f"grammar/ codegen codegen/machine codegen/program codegen/reference"
     f" codegen/choose {_RUN}",
     "autotune/targets/cpu": f"grammar/ codegen/ {_RUN} autotune/targets",

@@ -7,17 +7,22 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from tcdsl.codegen.reference.evaluator import is_abandoned
+
 T = TypeVar("T")
 
 
-def aside(make: Callable[[], T]) -> Future[T]:
+def aside(make: Callable[[], T], is_over: Callable[[], bool] | None = None) -> Future[T]:
     """Return the result to be of a function, which runs in a thread that no exit waits for.
+
+    is_over: asked all the while by the reference evaluator, which ends once it is true.
 
     (A pool's threads are waited for when the interpreter ends: a second Ctrl-C would not.)
     """
     future: Future[T] = Future()
 
     def run() -> None:
+        is_abandoned.set(is_over)  # in this thread's own context
         try:
             result = make()
         except BaseException as error:  # whose it is asks for the result

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event
 
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Failure, UntunedError
@@ -21,6 +22,7 @@ from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
 from tcdsl.autotune.worker.timing import FEWEST_WAY_ROUNDS, ROUNDS, WAY_ROUNDS
 from tcdsl.codegen.toolchain.cachedir import CacheError
 
+_LEAVE_S = 0.5  # that what the answer has to be has to end, once nobody asks for it
 _POLL_S = 0.1  # between looks at whether the user wants no more
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
@@ -155,7 +157,10 @@ class Runner:
             bench.save(self._folder, self._problem.bench)
         self._process = self._stack.enter_context(WorkerProcess(self._folder))
         self._process.launch()
-        self._case = aside(self._problem.case)
+        over = Event()
+        self._case = aside(self._problem.case, over.is_set)
+        self._stack.callback(wait, [self._case], _LEAVE_S)  # else the next run would time beside it
+        self._stack.callback(over.set)
 
     def _worker(self) -> WorkerProcess:
         self.prepare()

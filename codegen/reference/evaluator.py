@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -29,6 +30,14 @@ from tcdsl.grammar.types.typed import CheckedDef, Expr, Statement
 
 BLOCK_BYTES = 64 << 20
 _POINT_BYTES = 4 * 8  # a point costs about four float64 temporaries
+
+
+class AbandonedError(Exception):
+    """Nobody wants the results any more."""
+
+
+# asked before each block of points, by whoever set it in the context that evaluates
+is_abandoned: ContextVar[Callable[[], bool] | None] = ContextVar("is_abandoned", default=None)
 
 
 @on_own_stack
@@ -64,6 +73,8 @@ def evaluate(
         If two arguments give one size different values.
     BoundsError
         If a subscript read from data is outside its tensor.
+    AbandonedError
+        If `is_abandoned` says so.
     """
     values = Evaluator(checked, sizes_of(checked, args), float64)
     run = _Run(values, max(1, block_bytes // _POINT_BYTES))
@@ -178,6 +189,15 @@ class _Run:
         self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
     ) -> Iterator[tuple[Points, int, tuple[int, ...]]]:
         """Yield blocks of points with the number of output axes and the reduction axes."""
+        asked = is_abandoned.get()
+        for block in self._all_blocks(stmt, loop, split_reductions=split_reductions):
+            if asked is not None and asked():
+                raise AbandonedError
+            yield block
+
+    def _all_blocks(
+        self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
+    ) -> Iterator[tuple[Points, int, tuple[int, ...]]]:
         if stmt.is_ragged:
             yield from ragged_blocks(stmt, self.values, loop, self.points_limit, split_reductions)
             return

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
 from tcdsl.autotune import tuner
@@ -20,11 +21,15 @@ from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker.aside import aside
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.runner import Runner
+from tcdsl.codegen.reference.evaluator import AbandonedError, evaluate
 from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.objects import UnwantedError, compile_many
+from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import CompileError
+from tcdsl.grammar.text.parser import parse
 from tests.autotune.toy import Toy, config
 
 pytestmark = pytest.mark.cc
@@ -170,3 +175,20 @@ def test_a_compiler_at_work_on_what_is_not_wanted_any_more_is_ended(tmp_path: Pa
         compile_many([source], compiler, is_unwanted=is_unwanted)
     (path,) = compile_many([source])  # no lock is left
     assert isinstance(path, Path)
+
+
+def test_what_the_answer_has_to_be_is_given_up_once_nobody_asks_for_it() -> None:
+    text = "def most(float(N, K) A, float(K, M) B) -> (C) { C(n, m) max=! A(n, k) + B(k, m) }"
+    checked = check(parse(text), "most")
+    a = np.ones((64, 64), np.float32)
+    over, asked = threading.Event(), threading.Event()
+
+    def is_over() -> bool:
+        asked.set()
+        return over.wait(60)
+
+    case = aside(lambda: evaluate(checked, [a, a], block_bytes=4096), is_over)
+    assert asked.wait(60)
+    assert not case.done()
+    over.set()
+    assert isinstance(case.exception(60), AbandonedError)
