@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
@@ -131,6 +132,19 @@ class ModuleList(_List):
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         self.extend(modules or ())
+
+    def __repr__(self) -> str:
+        """Return the modules, those that look alike one behind the other once."""
+        texts = [repr(module) for module in self]
+        lines, at = [], 0
+        for text, same in itertools.groupby(texts):
+            end = at + len(list(same)) - 1
+            many = f"({at}): " if at == end else f"({at}-{end}): {end - at + 1} x "
+            lines.append((many + text).replace("\n", "\n  "))
+            at = end + 1
+        return (
+            "\n  ".join([f"{self._get_name()}(", *lines]) + "\n)" if lines else super().__repr__()
+        )
 
     def insert(self, index: int, module: Module) -> None:
         """Put a module before the one of a number."""

@@ -365,7 +365,7 @@ class LocalResponseNorm(Module):
     Krizhevsky et al., "ImageNet classification with deep convolutional neural networks", 2012.
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size = size
         self.alpha = alpha

@@ -263,3 +263,19 @@ def test_a_step_within_the_backward_pass() -> None:
     layer(tc.ones(2, 3)).sum().backward()
     assert layer.bias.grad is None
     np.testing.assert_allclose(layer.bias.tolist(), np.array(before) - 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: m.ModuleList([m.ReLU(), m.ReLU(), m.Sequential(m.Tanh()), m.ReLU()]),
+        lambda m: m.ModuleList(),
+        lambda m: m.Sequential(m.ModuleList([m.Sequential(m.Tanh()), m.Sequential(m.Tanh())])),
+        lambda m: m.Upsample(scale_factor=2),
+        lambda m: m.Upsample(scale_factor=(2, 3)),
+        lambda m: m.Softplus(),
+        lambda m: m.LocalResponseNorm(2),
+    ],
+)
+def test_what_modules_say_of_themselves_is_as_by_torch(make: Any) -> None:
+    assert repr(make(nn)) == repr(make(torch.nn))
