@@ -34,8 +34,6 @@ REASONS = {
     "solve": "use torch.linalg.solve; " + _OLD,
     "lstsq": "use torch.linalg.lstsq; " + _OLD,
     "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
-    "cholesky_solve": "use torch.linalg.solve_triangular twice, or the older torch.potrs",
-    "cholesky_inverse": "use the older torch.potri",
     "vdot": "use torch.dot: numbers are real",
     "asarray": "use torch.as_tensor",
     "frombuffer": "use torch.from_numpy(numpy.frombuffer(buffer, dtype))",

@@ -191,9 +191,16 @@ static PyObject *tensor_data_ptr(Tensor *t, PyObject *unused) {
   return PyLong_FromUnsignedLongLong((unsigned long long)(size_t)t->head.data);
 }
 
-static PyObject *tensor_is_contiguous(Tensor *t, PyObject *unused) {
-  (void)unused;
-  return PyBool_FromLong(t->head.flags & TENSOR_DENSE);
+/* is_contiguous(memory_format=): in C order as a flag says, in another one as Python finds. */
+static PyObject *tensor_is_contiguous(Tensor *t, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
+  Py_ssize_t given = n + (keywords ? PyTuple_Size(keywords) : 0);
+  if (!given) return PyBool_FromLong(t->head.flags & TENSOR_DENSE);
+  if (given > 1 || !py.is_laid) {
+    PyErr_SetString(PyExc_TypeError, "is_contiguous() takes one argument, memory_format");
+    return NULL;
+  }
+  PyObject *both[] = {(PyObject *)t, args[0]};
+  return PyObject_Vectorcall(py.is_laid, both, (size_t)n + 1, keywords);
 }
 
 static PyObject *tensor_item(Tensor *t, PyObject *unused) {
@@ -352,7 +359,7 @@ static PyMethodDef tensor_methods[] = {{"size", FAST(tensor_size), METH_FASTCALL
                                        {"numel", FAST(tensor_numel), METH_NOARGS, NULL},
                                        {"storage_offset", FAST(tensor_offset), METH_NOARGS, NULL},
                                        {"data_ptr", FAST(tensor_data_ptr), METH_NOARGS, NULL},
-                                       {"is_contiguous", FAST(tensor_is_contiguous), METH_NOARGS, NULL},
+                                       {"is_contiguous", FAST(tensor_is_contiguous), METH_FASTCALL | METH_KEYWORDS, NULL},
                                        {"item", FAST(tensor_item), METH_NOARGS, NULL},
                                        {"detach", FAST(tensor_detach), METH_NOARGS, NULL},
                                        {"_array", FAST(tensor_array), METH_NOARGS, NULL},

@@ -314,7 +314,7 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
                {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
-               {"construct", &py.construct}};
+               {"construct", &py.construct}, {"is_laid", &py.is_laid}};
   const char *name;
   PyObject *value;
   (void)m;

@@ -16,6 +16,7 @@ from tcdsl.core import Size, Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.library import settings as _settings
 from tcdsl.ops import families as _families
+from tcdsl.ops import formats as _formats
 from tcdsl.ops.table import PUBLIC
 from tcdsl.tensors import creation as _creation
 from tcdsl.tensors import data as _data
@@ -32,6 +33,8 @@ from tcdsl.tensors import types as _types
 from tcdsl.tensors.devices import Device
 
 _OWN: dict[str, Any] = {
+    **_formats.FORMATS,
+    "memory_format": _formats.MemoryFormat,
     **{name: getattr(_settings, name) for name in (*_settings.__all__, "autocast")},
     "Generator": _generator.Generator,
     "Size": Size,

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from tcdsl.core import Op, Tensor, setup
+from tcdsl.core import Op, Tensor, set_base, setup
 from tcdsl.core.dtypes import DType, dtype_meant
+from tcdsl.ops.formats import order_of
 from tcdsl.ops.rules import broadcast, first
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
 
-clone = ops.row("clone", on=("Tensor", "torch"))
+
+def _clone_in(input: Tensor, *, memory_format: object = None) -> Tensor:
+    """Return a copy whose elements lie in the order that a memory format says."""
+    order = order_of(memory_format, input, "clone")
+    if order == tuple(range(input.ndim)):
+        copied: Tensor = clone(input)
+        return copied
+    moved = clone(input.permute(order)).permute([order.index(d) for d in range(input.ndim)])
+    if moved.grad_fn is None:
+        set_base(moved, None)  # nothing else shows that memory
+    return moved  # type: ignore[no-any-return]
+
+
+clone = ops.row("clone", slow=_clone_in, on=("Tensor", "torch"))
 plus = ops.op("plus", shape=broadcast)
 plus_into = ops.op("plus", shape=broadcast, writes=True)
 ones = ops.op("ones", vjp=None)

@@ -392,12 +392,12 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-def contiguous(input: Tensor) -> Tensor:
-    """Return a tensor in C order: itself, or a copy."""
-    if input.is_contiguous():
-        return input
-    copy: Tensor = clone(input)
-    return copy
+def contiguous(input: Tensor, memory_format: object = None) -> Tensor:
+    """Return a tensor in C order, or in that of a memory format: itself, or a copy."""
+    in_format = {} if memory_format is None else {"memory_format": memory_format}
+    is_there = input.is_contiguous(**in_format)
+    made: Tensor = input if is_there else clone(input, **in_format)
+    return made
 
 
 _BOTH: tuple[Callable[..., Any], ...] = (

@@ -9,6 +9,7 @@ from tcdsl import core
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling, internal, on_device
+from tcdsl.ops.formats import FORMATS, order_of
 from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import Device, place_of
@@ -28,6 +29,7 @@ __all__ = [
 
 
 Place = Device | str | int | None
+_preserve = FORMATS["preserve_format"]
 
 
 def size_of(sizes: Sequence[Any], size: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -90,6 +92,7 @@ def empty(
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
+    memory_format: object = None,
 ) -> Tensor:
     """Return a tensor of undefined contents.
 
@@ -103,8 +106,15 @@ def empty(
         By default `get_default_dtype()`.
     device : device, str or int, optional
     requires_grad : bool
+    memory_format : memory format, optional
+        In what order elements lie; by default in C order.
     """
-    return finished(blank(size_of(sizes, size), dtype, device, out), requires_grad)
+    shape = size_of(sizes, size)
+    if memory_format is None:
+        return finished(blank(shape, dtype, device, out), requires_grad)
+    order = order_of(memory_format, shape, "empty")
+    kind = default_float() if dtype is None else dtype
+    return finished(_in_order(shape, order, kind, place_of(device)), requires_grad)
 
 
 def zeros(
@@ -168,17 +178,25 @@ def type_of_number(number: object) -> DType:
     return dtypes.int64 if isinstance(number, int) else default_float()
 
 
-def like(input: Tensor, dtype: DType | None, device: Place) -> Tensor:
-    """Return a tensor to fill of another's shape and, if it is dense, order of dimensions."""
+def _in_order(shape: Sequence[int], order: tuple[int, ...], dtype: DType, place: int) -> Tensor:
+    """Return a tensor of undefined contents, its dimensions in an order in memory."""
+    made = empty_at(tuple(shape[d] for d in order), dtype, place)
+    if order == tuple(range(len(shape))):
+        return made
+    turned = made.permute([order.index(d) for d in range(len(shape))])
+    core.set_base(turned, None)  # nothing else shows that memory
+    return turned
+
+
+def like(
+    input: Tensor, dtype: DType | None, device: Place, memory_format: object = _preserve
+) -> Tensor:
+    """Return a tensor to fill of another's shape, by default in the order that its strides say."""
     place = input._device if device is None else place_of(device)
     kind = input.dtype if dtype is None else dtype
-    if input.is_contiguous():
+    if memory_format is _preserve and input.is_contiguous():
         return empty_at(tuple(input.shape), kind, place)
-    order = sorted(range(input.ndim), key=lambda d: (-input.stride(d), d))
-    made = empty_at(tuple(input.shape[d] for d in order), kind, place)
-    if order == list(range(input.ndim)):
-        return made
-    return made.permute([order.index(d) for d in range(input.ndim)])
+    return _in_order(input.shape, order_of(memory_format, input, "empty_like"), kind, place)
 
 
 def _is_plain(input: Tensor, dtype: DType | None, device: Place) -> bool:
@@ -191,9 +209,10 @@ def empty_like(
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return a tensor of undefined contents, of another's shape and type."""
-    return finished(like(input, dtype, device), requires_grad)
+    return finished(like(input, dtype, device, memory_format), requires_grad)
 
 
 def zeros_like(
@@ -202,11 +221,12 @@ def zeros_like(
     device: Place = None,
     requires_grad: bool = False,
     out: Tensor | None = None,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return zeros of another tensor's shape and type."""
-    if out is None and _is_plain(input, dtype, device):
+    if out is None and memory_format is _preserve and _is_plain(input, dtype, device):
         return finished(internal.zeros(input.detach()), requires_grad)
-    made = like(input, dtype, device) if out is None else out
+    made = like(input, dtype, device, memory_format) if out is None else out
     return finished(made.zero_(), requires_grad)
 
 
@@ -216,11 +236,12 @@ def ones_like(
     device: Place = None,
     requires_grad: bool = False,
     out: Tensor | None = None,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return ones of another tensor's shape and type."""
-    if out is None and _is_plain(input, dtype, device):
+    if out is None and memory_format is _preserve and _is_plain(input, dtype, device):
         return finished(internal.ones(input.detach()), requires_grad)
-    made = like(input, dtype, device) if out is None else out
+    made = like(input, dtype, device, memory_format) if out is None else out
     return finished(made.fill_(1), requires_grad)
 
 
@@ -230,9 +251,10 @@ def full_like(
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return one number in another tensor's shape and type."""
-    return finished(like(input, dtype, device).fill_(fill_value), requires_grad)
+    return finished(like(input, dtype, device, memory_format).fill_(fill_value), requires_grad)
 
 
 def eye(

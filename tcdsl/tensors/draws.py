@@ -10,6 +10,7 @@ from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling, on_device
+from tcdsl.ops.formats import FORMATS
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
 from tcdsl.tensors.creation import Place, blank, finished, like, size_of
@@ -25,6 +26,9 @@ __all__ = [
     "randn_like",
     "randperm",
 ]
+
+
+_preserve = FORMATS["preserve_format"]
 
 
 def rand(
@@ -60,9 +64,10 @@ def rand_like(
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return numbers that are uniform in [0, 1), in another tensor's shape and type."""
-    return finished(filling.uniform_(like(input, dtype, device)), requires_grad)
+    return finished(filling.uniform_(like(input, dtype, device, memory_format)), requires_grad)
 
 
 def randn_like(
@@ -70,9 +75,10 @@ def randn_like(
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return normal numbers in another tensor's shape and type."""
-    return finished(filling.normal_(like(input, dtype, device)), requires_grad)
+    return finished(filling.normal_(like(input, dtype, device, memory_format)), requires_grad)
 
 
 def randint(
@@ -117,10 +123,13 @@ def randint_like(
     dtype: DType | None = None,
     device: Place = None,
     requires_grad: bool = False,
+    memory_format: object = _preserve,
 ) -> Tensor:
     """Return integers in [low, high), or [0, low), in another tensor's shape and type."""
     bounds = (0, low) if high is None else (low, high)
-    return finished(filling.random_(like(input, dtype, device), *bounds), requires_grad)
+    return finished(
+        filling.random_(like(input, dtype, device, memory_format), *bounds), requires_grad
+    )
 
 
 def randperm(

@@ -9,6 +9,7 @@ from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import internal, on_device
 from tcdsl.ops.dispatch import forget_forms
+from tcdsl.ops.formats import strides_say
 from tcdsl.ops.rules import default_float, joined, set_default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import Device, default_device, place_of, set_default
@@ -48,13 +49,15 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Return this tensor in a type, on a device, or as another is; itself if it is so already.
 
     ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``, each with `non_blocking`
-    and `copy`.
+    and `copy`, and `memory_format` for the order in memory.
     """
-    is_copy = kwargs.pop("copy", False)
+    is_copy, memory_format = kwargs.pop("copy", False), kwargs.pop("memory_format", None)
     place, dtype = destination(args, kwargs)
     made = self if dtype is None else internal.to(self, dtype)
     if place is not None:
         made = on_device.moved(made, place_of(place))
+    if memory_format is not None and not strides_say(made, memory_format):
+        return made.clone(memory_format=memory_format)
     return made.clone() if is_copy and made is self else made
 
 
@@ -156,7 +159,9 @@ def can_cast(from_: DType, to: DType) -> bool:
 
 
 def _cast(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
-    def cast(self: Tensor) -> Tensor:
+    def cast(self: Tensor, memory_format: object = None) -> Tensor:
+        if memory_format is not None:
+            return to(self, dtype, memory_format=memory_format)
         return internal.to(self, dtype)
 
     cast.__name__ = name

@@ -366,7 +366,9 @@ class Module(Hooked, Stated):
         """Move parameters and buffers to a device, a floating type, or where another tensor is.
 
         `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers keep their type.
+        With `memory_format` parameters and buffers of 4 or 5 dimensions lie in that order.
         """
+        memory_format = kwargs.pop("memory_format", None)
         device, dtype = destination(args, kwargs)
         dtype = None if dtype is None else dtype_meant(dtype)
         if dtype is not None and not dtype.is_floating_point:
@@ -374,7 +376,8 @@ class Module(Hooked, Stated):
 
         def move(t: Tensor) -> Tensor:
             kind = dtype if dtype is not None and t.is_floating_point() else None
-            moved: Tensor = t.to(device or t.device, kind or t.dtype)
+            laid = memory_format if t.ndim in (4, 5) else None
+            moved: Tensor = t.to(device or t.device, kind or t.dtype, memory_format=laid)
             return moved
 
         return self._apply(move)

@@ -1,0 +1,115 @@
+"""Memory formats: in what order the dimensions of images lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcdsl.core import Tensor, setup
+
+__all__ = ["FORMATS", "MemoryFormat", "is_laid", "order_of"]
+
+
+class MemoryFormat:
+    """An order of dimensions in memory, as PyTorch names it; there is one object of each name."""
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
+        self._name = name
+        self.order = order  # dimensions from the outermost in memory on; () says none
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return f"_{self._name}"
+
+
+_contiguous_format = MemoryFormat("contiguous_format")
+_preserve_format = MemoryFormat("preserve_format")
+_channels_last = MemoryFormat("channels_last", (0, 2, 3, 1))
+_channels_last_3d = MemoryFormat("channels_last_3d", (0, 2, 3, 4, 1))
+FORMATS = {
+    "contiguous_format": _contiguous_format,
+    "preserve_format": _preserve_format,
+    "channels_last": _channels_last,
+    "channels_last_3d": _channels_last_3d,
+}
+
+
+def _checked(memory_format: object, name: str) -> MemoryFormat:
+    if not isinstance(memory_format, MemoryFormat):
+        raise TypeError(
+            f"{name}(): argument 'memory_format' must be torch.memory_format, not "
+            f"{type(memory_format).__name__}"
+        )
+    return memory_format
+
+
+def order_of(memory_format: object, input: Tensor | Sequence[int], name: str) -> tuple[int, ...]:
+    """Return the dimensions of a new tensor, the outermost in memory first.
+
+    Parameters
+    ----------
+    memory_format : MemoryFormat or None
+        None is the C order; `preserve_format` that of a tensor.
+    input : Tensor, or sequence of int
+        What the new tensor is like, or its shape.
+    name : str
+        Of the caller, for messages.
+
+    Raises
+    ------
+    TypeError
+        If it is no memory format.
+    RuntimeError
+        If it is one for tensors of another rank, or preserves what is not there.
+    """
+    rank = input.ndim if isinstance(input, Tensor) else len(input)
+    if memory_format is None:
+        return tuple(range(rank))
+    wanted = _checked(memory_format, name)
+    if wanted is _preserve_format:
+        if not isinstance(input, Tensor):
+            raise RuntimeError("unsupported memory format Preserve")
+        return tuple(sorted(range(rank), key=lambda d: (-input.stride(d), d)))
+    if wanted.order and rank != len(wanted.order):
+        raise RuntimeError(f"required rank {len(wanted.order)} tensor to use {wanted._name} format")
+    return wanted.order or tuple(range(rank))
+
+
+def is_laid(input: Tensor, memory_format: object = _contiguous_format) -> bool:
+    """Return whether elements lie without gaps in the order that a memory format says."""
+    order = _checked(memory_format, "is_contiguous").order
+    if not order:
+        return input.is_contiguous()
+    if input.ndim != len(order):
+        return False
+    step = 1
+    for d in reversed(order):
+        if input.shape[d] != 1:
+            if input.stride(d) != step:
+                return False
+            step *= input.shape[d]
+    return True
+
+
+def strides_say(input: Tensor, memory_format: MemoryFormat) -> bool:
+    """Return whether strides alone say a memory format, where a dimension of size 1 may say two.
+
+    `to(memory_format=)` copies where they do not, PyTorch's way.
+    """
+    order = memory_format.order
+    if not order:
+        return input.is_contiguous()
+    if input.ndim != len(order) or not input.stride(1):
+        return False
+    least = 0
+    for d in (1, *reversed([n for n in order if n != 1])):
+        if not input.shape[d] or input.stride(d) < least:
+            return False
+        if d == 0 and least == input.stride(1):
+            return False
+        least = input.stride(d) * max(input.shape[d], 1)
+    return True
+
+
+setup("is_laid", is_laid)
