@@ -55,8 +55,7 @@ class BackwardHooks:
         """Return gradients of results as the hooks that come before leave them."""
         for hook in tuple(self._before.values()):
             changed = hook(self._module, gradients)
-            if changed is not None:
-                gradients = changed if isinstance(changed, tuple) else (changed,)
+            gradients = _replaced("Backward pre hook", "grad_output", changed, gradients)
         return gradients
 
     def _watch(self, result: Any) -> None:
@@ -82,9 +81,21 @@ class BackwardHooks:
         """Call the hooks; what one returns takes the place of the gradients of the inputs."""
         for hook in tuple(self._behind.values()):
             changed = hook(self._module, gradients, tuple(self._of_outputs))
-            if changed is not None:
-                gradients = changed if isinstance(changed, tuple) else (changed,)
+            gradients = _replaced("Backward hook", "grad_input", changed, gradients)
         return gradients
+
+
+def _replaced(what: str, name: str, changed: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a hook has put in the place of gradients: as many."""
+    if changed is None:
+        return gradients
+    given = changed if isinstance(changed, tuple) else (changed,)
+    if len(given) != len(gradients):
+        raise RuntimeError(
+            f"{what} returned an invalid number of {name}, got {len(given)}, but expected "
+            f"{len(gradients)}"
+        )
+    return given
 
 
 class _Told(Function):

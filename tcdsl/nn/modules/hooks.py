@@ -40,6 +40,8 @@ class HookTables:
     ----------
     _with_kwargs, _always_called : dict of int to True
         The numbers of forward hooks that take keyword arguments, or are called after errors too.
+    _changing : dict of int to True
+        The numbers of hooks of `state_dict` whose result takes its place.
     """
 
     _forward_pre_hooks: Table
@@ -52,11 +54,13 @@ class HookTables:
     _load_state_dict_post_hooks: Table
     _with_kwargs: dict[int, bool]
     _always_called: dict[int, bool]
+    _changing: dict[int, bool]
 
     @staticmethod
     def _no_hooks() -> dict[str, Any]:
         """Return the tables of a module without hooks."""
-        return {name: {} for name in (*_TABLES, *_OF_STATE, "_with_kwargs", "_always_called")}
+        marks = ("_with_kwargs", "_always_called", "_changing")
+        return {name: {} for name in (*_TABLES, *_OF_STATE, *marks)}
 
     def _take_hook(
         self,
@@ -67,7 +71,7 @@ class HookTables:
         always_call: bool = False,
     ) -> RemovableHandle:
         """Take a hook in, behind the others or before them."""
-        handle = RemovableHandle(table, self._with_kwargs, self._always_called)
+        handle = RemovableHandle(table, self._with_kwargs, self._always_called, self._changing)
         others = dict(table)
         table[handle.id] = hook
         if prepend:
@@ -98,6 +102,31 @@ class _Every(HookTables):
 EVERY = _Every()
 
 
+class _Call:
+    """One call between hooks: its arguments and its result as the hooks so far leave them."""
+
+    def __init__(self, input: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.input, self.kwargs, self.result = input, kwargs, None
+        self.told: set[int] = set()  # hooks behind it that have been called
+
+    def take(self, changed: Any) -> None:
+        """Take both kinds of arguments from a hook, if it has returned them."""
+        if changed is None:
+            return
+        if not isinstance(changed, tuple) or len(changed) != 2:
+            raise RuntimeError(
+                "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                f"{changed}."
+            )
+        self.input, self.kwargs = changed
+
+    def tell(self, module: object, hook: Hook, number: int, with_kwargs: bool) -> None:
+        """Call a hook that comes behind it."""
+        self.told.add(number)
+        changed = hook(module, self.input, *((self.kwargs,) if with_kwargs else ()), self.result)
+        self.result = self.result if changed is None else changed
+
+
 class Hooked(HookTables):
     """A module's hooks, and its calls between them."""
 
@@ -116,48 +145,40 @@ class Hooked(HookTables):
             or EVERY._backward_pre_hooks
         ):
             return self.forward(*input, **kwargs)
-        called: set[int] = set()
+        call = _Call(input, kwargs)
         try:
-            return self._between_hooks(input, kwargs, called)
+            return self._between_hooks(call)
         except Exception:
-            self._after_an_error(input, kwargs, called)
+            self._after_an_error(call)
             raise
 
-    def _between_hooks(
-        self, input: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]
-    ) -> Any:
+    def _between_hooks(self, call: _Call) -> Any:
         for tables in (EVERY, self):
             for number, hook in tuple(tables._forward_pre_hooks.items()):
                 if number in tables._with_kwargs:
-                    input, kwargs = _both(hook(self, input, kwargs), input, kwargs)
-                elif (changed := hook(self, input)) is not None:
-                    input = changed if isinstance(changed, tuple) else (changed,)
+                    call.take(hook(self, call.input, call.kwargs))
+                elif (changed := hook(self, call.input)) is not None:
+                    call.input = changed if isinstance(changed, tuple) else (changed,)
         backward = None
         behind = {**EVERY._backward_hooks, **self._backward_hooks}
         before = {**EVERY._backward_pre_hooks, **self._backward_pre_hooks}
         if (behind or before) and is_grad_enabled():
             backward = BackwardHooks(behind, before, self)
-            input = backward.enter(input)
-        result = self.forward(*input, **kwargs)
+            call.input = backward.enter(call.input)
+        call.result = self.forward(*call.input, **call.kwargs)
         for tables in (EVERY, self):
             for number, hook in tuple(tables._forward_hooks.items()):
-                called.add(number)
-                more = (kwargs,) if number in tables._with_kwargs else ()
-                changed = hook(self, input, *more, result)
-                result = result if changed is None else changed
-        return result if backward is None else backward.leave(result)
+                call.tell(self, hook, number, number in tables._with_kwargs)
+        return call.result if backward is None else backward.leave(call.result)
 
-    def _after_an_error(
-        self, input: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]
-    ) -> None:
+    def _after_an_error(self, call: _Call) -> None:
         """Call the hooks that are always called; errors of theirs are told, the first goes on."""
         for tables in (EVERY, self):
             for number, hook in tuple(tables._forward_hooks.items()):
-                if number not in tables._always_called or number in called:
+                if number not in tables._always_called or number in call.told:
                     continue
-                more = (kwargs,) if number in tables._with_kwargs else ()
                 try:
-                    hook(self, input, *more, None)
+                    call.tell(self, hook, number, number in tables._with_kwargs)
                 except Exception as error:
                     warnings.warn(
                         "forward hook with ``always_call=True`` raised an exception that was "
@@ -198,7 +219,7 @@ class Hooked(HookTables):
         with_kwargs : bool
             Call `hook(module, input, kwargs, output)`.
         always_call : bool
-            Call it after an error too, with None as the output.
+            Call it after an error too, with None as the output where none has come.
         """
         return self._take_hook(self._forward_hooks, hook, prepend, with_kwargs, always_call)
 
@@ -228,7 +249,11 @@ class Hooked(HookTables):
         """Call `hook(module, state_dict, prefix, local_metadata)` behind that part."""
         return self._take_hook(self._state_dict_hooks, hook)
 
-    _register_state_dict_hook = register_state_dict_post_hook
+    def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
+        """Do the same under PyTorch's inner name; what this one returns is the state dict."""
+        handle = self._take_hook(self._state_dict_hooks, hook)
+        self._changing[handle.id] = True
+        return handle
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call a hook before this module's part of a state dict is taken over.
@@ -238,23 +263,26 @@ class Hooked(HookTables):
         """
         return self._take_hook(self._load_state_dict_pre_hooks, hook)
 
+    def _register_load_state_dict_pre_hook(
+        self, hook: Hook, with_module: bool = False
+    ) -> RemovableHandle:
+        """Do the same under PyTorch's inner name; the hook gets no module unless that is said."""
+        table = self._load_state_dict_pre_hooks
+        return self._take_hook(table, hook if with_module else _WithoutModule(hook))
+
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)`, whose lists it may change, behind it."""
         return self._take_hook(self._load_state_dict_post_hooks, hook)
 
 
-def _both(
-    changed: Any, input: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments as a hook on both kinds leaves them."""
-    if changed is None:
-        return input, kwargs
-    if not isinstance(changed, tuple) or len(changed) != 2:
-        raise RuntimeError(
-            "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
-            f"{changed}."
-        )
-    return changed
+class _WithoutModule:
+    """A hook that gets all but the module: a class, so that a module with one can be pickled."""
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
+
+    def __call__(self, module: object, *args: Any) -> Any:
+        return self._hook(*args)
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:

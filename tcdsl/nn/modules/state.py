@@ -78,9 +78,11 @@ class Stated(HookTables):
                 child.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        for hook in tuple(self._state_dict_hooks.values()):
-            if hook(self, destination, prefix, local) is not None:
+        for number, hook in tuple(self._state_dict_hooks.items()):
+            changed = hook(self, destination, prefix, local)
+            if changed is not None and number not in self._changing:
                 raise RuntimeError("state_dict post-hook must return None")
+            destination = destination if changed is None else changed
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -118,27 +120,27 @@ class Stated(HookTables):
             hook(self, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys,
                  error_msgs)  # fmt: skip
         assigns = bool(metadata.get("assign_to_params_buffers", False))
-        own = self._own_state()
+        own = {name: value for name, value in self._own_state().items() if value is not None}
         for name, value in own.items():
             key = prefix + name
-            if value is None:
-                continue
             if key not in state_dict:
                 missing_keys.append(key)
                 continue
             given = state_dict[key]
             if not hasattr(given, "shape"):
                 error_msgs.append(f"'{key}' is no tensor but {type(given).__name__}")
-            elif tuple(given.shape) != tuple(value.shape):
+            elif tuple(given.shape) != tuple(value.shape) and not _is_old_number(value, given):
                 error_msgs.append(
                     f"size mismatch for {key}: copying a param with shape {Size(given.shape)!r} "
                     f"from checkpoint, the shape in current model is {Size(value.shape)!r}."
                 )
-            elif assigns:
-                setattr(self, name, _in_place_of(value, as_tensor(given)))
             else:
-                value.data.copy_(as_tensor(given))
-        known = {*own, *self._modules}
+                taken = as_tensor(given).reshape(value.shape)
+                if assigns:
+                    setattr(self, name, _in_place_of(value, taken))
+                else:
+                    value.data.copy_(taken)
+        known = {*own}
         if type(self).set_extra_state is not Stated.set_extra_state:
             known.add(_EXTRA)
             if prefix + _EXTRA in state_dict:
@@ -148,8 +150,13 @@ class Stated(HookTables):
         unexpected_keys += [
             key
             for key in state_dict
-            if key.startswith(prefix) and key[len(prefix) :].split(".", 1)[0] not in known
+            if key.startswith(prefix) and not self._is_known(key[len(prefix) :], known)
         ]
+
+    def _is_known(self, name: str, own: set[str]) -> bool:
+        """Whether a name is one of this module's own, or below one of its children."""
+        child, dot, _ = name.partition(".")
+        return child in self._modules if dot else name in own
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -186,7 +193,7 @@ class Stated(HookTables):
             local = metadata.get(prefix[:-1], {})
             if assign:
                 local = {**local, "assign_to_params_buffers": True}
-            module._load_from_state_dict(state, prefix, local, strict, missing, unexpected, errors)
+            module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
             for name, child in module._modules.items():
                 if child is not None:
                     load(child, f"{prefix}{name}.")
@@ -209,6 +216,11 @@ class Stated(HookTables):
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{what}"
             )
         return IncompatibleKeys(missing, unexpected)
+
+
+def _is_old_number(value: Tensor, given: Any) -> bool:
+    """Whether one number was kept as a row of one, as PyTorch did before 0.4."""
+    return not value.dim() and tuple(given.shape) == (1,)
 
 
 def _in_place_of(value: Tensor, given: Tensor) -> Tensor:

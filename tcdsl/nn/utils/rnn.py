@@ -70,6 +70,38 @@ class PackedSequence(_Packed):
         """Move the elements to a GPU's memory."""
         return self._with(self.data.cuda(*args, **kwargs))
 
+    def double(self) -> Self:
+        """Make the elements float64."""
+        return self._with(self.data.double())
+
+    def float(self) -> Self:
+        """Make the elements float32."""
+        return self._with(self.data.float())
+
+    def half(self) -> Self:
+        """Make the elements float16."""
+        return self._with(self.data.half())
+
+    def long(self) -> Self:
+        """Make the elements int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> Self:
+        """Make the elements int32."""
+        return self._with(self.data.int())
+
+    def short(self) -> Self:
+        """Make the elements int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> Self:
+        """Make the elements int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> Self:
+        """Make the elements uint8."""
+        return self._with(self.data.byte())
+
     @property
     def is_cuda(self) -> bool:
         """Whether the elements lie in a GPU's memory."""
@@ -206,12 +238,14 @@ def pad_sequence(
     Raises
     ------
     RuntimeError
-        If padding_side is another word.
+        If there is no sequence, or padding_side is another word.
     """
     if padding_side not in ("right", "left"):
         raise RuntimeError(
             f"Expected padding_side to be one of left or right, but got {padding_side}."
         )
+    if not sequences:
+        raise RuntimeError("received an empty list of sequences")
     steps = max(s.size(0) for s in sequences)
 
     def longer(s: Tensor) -> Tensor:

@@ -84,6 +84,23 @@ def _always(u: Any, m: Any, g: Any) -> Any:
     return said
 
 
+def _always_behind(u: Any, m: Any, g: Any) -> Any:
+    said: list[Any] = []
+
+    def fails(n: Any, a: Any, o: Any) -> None:
+        raise ValueError("bad")
+
+    layer = _layer(u, m)
+    layer.register_forward_pre_hook(lambda n, a: (a[0] * 2,))
+    layer.register_forward_hook(lambda n, a, o: said.append([a, o]), always_call=True)
+    with pytest.raises(RuntimeError):
+        layer(u.ones(1, 3))  # the changed input, no result
+    layer.register_forward_hook(fails, prepend=True)
+    with pytest.raises(ValueError, match="bad"):
+        layer(u.ones(1, 2))  # both
+    return said
+
+
 def _backward(u: Any, m: Any, g: Any) -> Any:
     said: list[Any] = []
     layer = _layer(u, m)
@@ -97,6 +114,9 @@ def _backward(u: Any, m: Any, g: Any) -> Any:
     only.register_full_backward_pre_hook(lambda n, o: (o[0] + 1,))
     y = u.zeros(1, requires_grad=True)
     only(y).backward()
+    only.register_full_backward_hook(lambda n, i, o: (i[0], i[0]))
+    with pytest.raises(RuntimeError, match="invalid number of grad_input, got 2, but expected 1"):
+        only(y).backward()
     return [said, x.grad, layer.weight.grad, y.grad]
 
 
@@ -155,6 +175,31 @@ def _states(u: Any, m: Any, g: Any) -> Any:
     return said
 
 
+def _unknown(u: Any, m: Any, g: Any) -> Any:
+    def given(module: Any, state: Any, **named: Any) -> Any:
+        try:
+            return [*module.load_state_dict(state, **named)]
+        except RuntimeError as error:
+            return str(error).strip()
+
+    said: list[Any] = []
+    bare = m.Linear(2, 2, bias=False)
+    whole = {k: u.ones(2) for k in ("bias", "weight.more")} | {"weight": u.ones(2, 2)}
+    said += [given(bare, whole), given(bare, whole, strict=False)]
+    net = m.Sequential(m.Linear(2, 2), m.Identity())
+    net.add_module("none", None)
+    more = {"0": u.ones(1), "none.weight": u.ones(1), "2.x": u.ones(1), "0.x.y": u.ones(1)}
+    said.append(given(net, net.state_dict() | more))
+    net.register_buffer("count", u.tensor(1.0))
+    net[0]._register_load_state_dict_pre_hook(lambda s, p, d, strict, *r: said.append([p, strict]))
+    net[0]._register_load_state_dict_pre_hook(
+        lambda n, s, p, *rest: said.append([type(n).__name__, p]), with_module=True
+    )
+    said.append(given(net, net.state_dict() | {"count": u.tensor([3.0])}, strict=False))
+    net._register_state_dict_hook(lambda n, s, p, d: {k: v for k, v in s.items() if p or "0" in k})
+    return [*said, net.count, [*net.state_dict()]]
+
+
 def _paths(u: Any, m: Any, g: Any) -> Any:
     shared = m.Linear(1, 1)
     net = m.Sequential(shared, m.Sequential(shared))
@@ -172,7 +217,17 @@ def _paths(u: Any, m: Any, g: Any) -> Any:
 
 @pytest.mark.parametrize(
     "script",
-    [_keywords, _wrong_keywords, _always, _backward, _all, _states, _paths],
+    [
+        _keywords,
+        _wrong_keywords,
+        _always,
+        _always_behind,
+        _backward,
+        _all,
+        _states,
+        _unknown,
+        _paths,
+    ],
     ids=lambda script: script.__name__[1:],
 )
 def test_hooks_are_called_as_by_torch(script: Any) -> None:
@@ -205,6 +260,9 @@ def _packed(u: Any, m: Any, g: Any) -> Any:
     left = rnn.pad_sequence(rows, batch_first=True, padding_value=-1, padding_side="left")
     order = again.data[0], [*packed[1:]], packed.to(u.float64).unsorted_indices
     said = [padded, lengths, *order, left, *rnn.unpack_sequence(packed)]
+    for name in ("double", "half", "long", "byte"):
+        as_type = getattr(packed, name)()
+        said += [type(as_type).__name__, str(as_type.data.dtype)[-5:], as_type.data, *as_type[1:]]
     return [*said, *rnn.unpad_sequence(left, lengths, batch_first=True)]
 
 
