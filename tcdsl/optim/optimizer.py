@@ -233,14 +233,20 @@ class Optimizer(Hooked):
 
 
 def _like(p: Tensor, value: Any) -> Any:
-    """Copy a state of a parameter: floating tensors get its type, all its device."""
+    """Copy a state of a parameter: floating tensors get its type, all its device.
+
+    But not the count of steps, which a narrow type would round.
+    """
     match value:
         case Tensor():
             if p.is_floating_point() and value.is_floating_point():
                 return value.detach().to(p.device, p.dtype).clone()
             return value.detach().to(p.device).clone()
         case dict():
-            return {key: _like(p, member) for key, member in value.items()}
+            return {
+                key: copy.deepcopy(member) if key == "step" else _like(p, member)
+                for key, member in value.items()
+            }
         case list() | tuple():
             return type(value)(_like(p, member) for member in value)
     return copy.deepcopy(value)

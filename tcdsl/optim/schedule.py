@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -98,5 +99,24 @@ class OfFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a scheduler goes on from, without the functions, which are the program's."""
-        return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
+        """Return what a scheduler goes on from.
+
+        Of its functions, which are the program's, those that are objects with a state of their own
+        give that; the place of another is held by None.
+        """
+        kept = [None if _is_plain(f) else f.__dict__.copy() for f in self.lr_lambdas]
+        return {**super().state_dict(), "lr_lambdas": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` has returned; functions get the state that is in it."""
+        rest = dict(state_dict)
+        kept = rest.pop("lr_lambdas", None) or [None] * len(self.lr_lambdas)
+        super().load_state_dict(rest)
+        for function, state in zip(self.lr_lambdas, kept, strict=True):
+            if state is not None:
+                function.__dict__.update(state)
+
+
+def _is_plain(function: object) -> bool:
+    """Whether a function is one, or has no state that could be kept."""
+    return isinstance(function, types.FunctionType) or not hasattr(function, "__dict__")

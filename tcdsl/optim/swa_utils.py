@@ -10,7 +10,7 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.core import Tensor
-from tcdsl.nn import Module
+from tcdsl.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
 from tcdsl.optim.optimizer import Optimizer
 from tcdsl.optim.schedule import LRScheduler
 
@@ -24,6 +24,7 @@ __all__ = [
     "update_bn",
 ]
 
+BATCH_NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 One = Callable[[Tensor, Tensor, Any], Tensor]
 Several = Callable[[list[Tensor], list[Tensor], Any], None]
 
@@ -183,7 +184,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     device : device, optional
         Where batches are moved.
     """
-    norms = [m for m in model.modules() if hasattr(m, "reset_running_stats")]
+    norms: list[Any] = [m for m in model.modules() if isinstance(m, BATCH_NORMS)]
     if not norms:
         return
     momenta = {norm: norm.momentum for norm in norms}

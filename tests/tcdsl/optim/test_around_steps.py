@@ -107,6 +107,54 @@ def test_means_of_parameters(how: str) -> None:
     assert _averaged(*LIBRARIES[0], how) == _averaged(*LIBRARIES[1], how)
 
 
+def test_statistics_are_computed_anew_for_batch_norms_only() -> None:
+    found = []
+    for u, m, o in LIBRARIES:
+        net = m.Sequential(m.BatchNorm1d(2), m.InstanceNorm1d(2, track_running_stats=True))
+        batch = u.arange(12.0).reshape(1, 2, 6)
+        o.swa_utils.update_bn([batch, batch * 2], net)
+        found.append([np.round(v.tolist(), 4).tolist() for v in net.state_dict().values()])
+    assert found[0] == found[1]
+
+
+def test_a_narrow_type_does_not_round_the_count_of_steps() -> None:
+    found = []
+    for u, _, o in LIBRARIES:
+        p = u.ones(1, dtype=u.float16, requires_grad=True)
+        steps = o.Adam([p])
+        p.grad = u.ones_like(p)
+        steps.step()
+        state = steps.state_dict()
+        state["state"][0]["step"] = u.tensor(4097.0)
+        steps.load_state_dict(state)
+        steps.step()
+        found.append(float(steps.state_dict()["state"][0]["step"]))
+    assert found == [4098, 4098]
+
+
+def test_functions_with_a_state_of_their_own_are_kept_with_a_schedule() -> None:
+    class Power:
+        def __init__(self) -> None:
+            self.of = 0.5
+
+        def __call__(self, epoch: int) -> float:
+            return float(self.of**epoch)
+
+    found = []
+    for u, _, o in LIBRARIES:
+        groups = [{"params": [u.ones(1, requires_grad=True)]} for _ in range(2)]
+        steps = o.SGD(groups, lr=1.0)
+        made = o.lr_scheduler.LambdaLR(steps, [Power(), lambda epoch: 0.9**epoch])
+        state = made.state_dict()
+        found.append([copy.deepcopy(state["lr_lambdas"])])
+        state["lr_lambdas"][0]["of"] = 0.25
+        made.load_state_dict(state)
+        steps.step()
+        made.step()
+        found[-1].append([g["lr"] for g in steps.param_groups])
+    assert found[0] == found[1] == [[{"of": 0.5}, None], [0.25, 0.9]]
+
+
 @pytest.mark.parametrize("strategy", ["cos", "linear"])
 @pytest.mark.parametrize("epochs", [0, 3])
 def test_the_learning_rate_for_means(strategy: str, epochs: int) -> None:
