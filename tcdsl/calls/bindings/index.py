@@ -64,6 +64,14 @@ class Index:
         value = [config.to_json(), regime.to_plain()]
         records.write("regime", self._parts(spec, {}), value, self.name)
 
+    def is_suited(self, spec: Spec, exact: Spec) -> bool:
+        """Whether the model found the executable for all sizes good enough for exact ones."""
+        return bool(records.read("suited", self._suited(spec, exact), _true))
+
+    def keep_suited(self, spec: Spec, exact: Spec) -> None:
+        """Keep that the executable for all sizes suits exact ones."""
+        records.write("suited", self._suited(spec, exact), True, self.name)
+
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config of anywhere was found to be one of this program's."""
         return bool(records.read("legal", self._legal(spec, config), _true))
@@ -91,6 +99,9 @@ class Index:
         at = dict(sizes) if spec.is_exact else {}  # what is for others too knows none of them
         return self.identity, repr(self.machine), repr(spec), json.dumps(at)
 
+    def _suited(self, spec: Spec, exact: Spec) -> Sequence[str]:
+        return *self._parts(spec, {}), repr(exact)
+
     def _legal(self, spec: Spec, config: Config) -> Sequence[str]:
         return *self._parts(spec, dict(spec.sizes or ())), config.to_json()
 
@@ -103,7 +114,7 @@ class Index:
 
 def _true(value: object) -> bool:
     if value is not True:
-        raise ValueError("only what is legal is kept")
+        raise ValueError("only what is so is kept")
     return True
 
 

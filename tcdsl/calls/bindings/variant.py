@@ -20,7 +20,7 @@ from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.codegen.library import functions
-from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
@@ -43,6 +43,9 @@ SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilo
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
 FOLLOWS = True  # tests count what they compile
 MEANWHILE = 3  # sizes that have their own while that for all is built
+ASKED = 15  # sizes of which the model is asked whether that for all suits them
+WELL_ABOVE = 1.5  # times the predicted time of their own
+WORTH_NS = 20_000  # of each call: a compiler takes as long as some ten thousand calls gain
 _primed: set[str] = set()  # functions of the library that this process has had compiled aside
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
@@ -82,7 +85,10 @@ class Variant(Binding):
 
     Where a compiler takes far longer for a size-generic one than for one of some sizes, it is built
     meanwhile: the sizes that bring it, and the next ones, `MEANWHILE` in all, have their own, and
-    those after them wait for what is left. What it imports from the library of the machine is
+    those after them wait for what is left. Where it is slow for windows that their own list tap by
+    tap, further sizes have their own too, whether or not that for all is there: all that are at
+    hand, and of others those that the model says it for, of which it is asked `ASKED` times in a
+    process. What it imports from the library of the machine is
     compiled aside while the first sizes have theirs compiled. What has run keeps its executable, so
     that equal calls give equal bits; of ever new sizes, those that fell out of the table are chosen
     for again.
@@ -115,6 +121,8 @@ class Variant(Binding):
         self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
+        self._general: dict[Spec, None] = {}  # sizes that the executable for all serves
+        self._asked = 0  # sizes of which the model was asked
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
     def executable(
@@ -220,6 +228,7 @@ class Variant(Binding):
             return self.compile(spec, self._config_at(spec, sizes), sizes)
         return (
             self._meanwhile(spec, exact, sizes)
+            or self._rather_own(spec, exact, sizes)
             or self._made.at_hand(spec, sizes, self.signature.sizes)
             or self._beginning(spec, exact, sizes)
             or self._followed(spec, sizes)
@@ -228,13 +237,79 @@ class Variant(Binding):
 
     def _own(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled:
         """Return the executable of these sizes' own, which may leave some of them open."""
+        spec, config = self._own_choice(exact, sizes)
+        if spec.open:
+            self._opened[spec] = config
+        return self.compile(spec, config, sizes)
+
+    def _own_choice(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
+        """Return what these sizes have of their own, compiled or not."""
         left_open = self._left_open(exact)
         if left_open.open:
             config = self._config_of_open(left_open, exact, sizes)
             if config is not None:
-                self._opened[left_open] = config
-                return self.compile(left_open, config, sizes)
-        return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+                return left_open, config
+        return exact, self.default_of_calls(exact, sizes)
+
+    def _rather_own(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return an executable of these sizes' own where that for all is slow for their windows.
+
+        None where that is neither at hand nor being built. Sizes that had it keep it, whatever is
+        compiled later, and so do those that differ by the number of images only.
+        """
+        common = self._made.at_hand(spec, sizes, self.signature.sizes)
+        like = self._left_open(exact)
+        windows = LONG_FORMS - {SHARING_FORM}  # forms with a list of the taps of known windows
+        if like in self._general or windows.isdisjoint(self._own_forms()):
+            return None
+        if common is None and spec not in self._asides:
+            return None
+        found = self._own_at_hand(exact, sizes)
+        if found is None and not self._suits(spec, common, exact, sizes):
+            found = self._own(exact, sizes)
+        if found is None:
+            self._general = thinned(self._general, _MAX_SERVED)
+            self._general[like] = None
+        return found
+
+    def _own_at_hand(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return the executable of these sizes' own if it was compiled before."""
+        if self._index is None:
+            return None
+        for spec in dict.fromkeys((self._left_open(exact), exact)):
+            known = self._index.choice(spec, sizes)
+            found = None if known is None else self._made.found(spec, known, sizes)
+            if found is not None:
+                if spec.open:
+                    self._opened[spec] = found.config
+                return found
+        return None
+
+    def _suits(
+        self, spec: Spec, common: Compiled | None, exact: Spec, sizes: Mapping[str, int]
+    ) -> bool:
+        """Whether these sizes are served by the executable for all, as far as the model is asked.
+
+        common: None while it is built.
+        """
+        is_known = self._index is not None and self._index.is_suited(spec, exact)
+        if is_known or self._asked >= ASKED:
+            return True
+        self._asked += 1
+        from tcdsl.codegen.choose import compiler  # on use
+
+        config = self._made.generic_choice(spec, sizes)[0] if common is None else common.config
+        both = (spec, config), self._own_choice(exact, sizes)
+        for_all, own = (compiler.cost_ns(self.program, *x, self.machine, sizes) for x in both)
+        found = for_all < max(WELL_ABOVE * own, own + WORTH_NS)
+        if found and self._index is not None:
+            self._index.keep_suited(spec, exact)
+        return found
+
+    def _own_forms(self) -> set[Value]:
+        """Return the forms of executables of own sizes, so far."""
+        own = [config for s, config in self._made.compiled if s.sizes is not None]
+        return {v for config in own for name, v in config.items if name.endswith(".form")}
 
     def _left_open(self, exact: Spec) -> Spec:
         """Return a specialisation without the sizes that may be left open; itself if there is none.
@@ -396,15 +471,18 @@ class Variant(Binding):
         """Return an executable of these sizes' own while that for all sizes is built.
 
         None where that is not built, or to be waited for no longer: how many sizes have their own
-        is a number, so that the clock decides about no bits.
+        is a number, so that the clock decides about no bits. Sizes that it does not suit do not
+        wait for it.
         """
         begun = self._asides.get(spec)
         if begun is None:
             return None
         is_known = not begun.served.isdisjoint((exact, self._left_open(exact)))
         if not is_known and len(begun.served) == MEANWHILE:
-            begun.aside.wait()
-            return None
+            found = self._rather_own(spec, exact, sizes)
+            if found is None:
+                begun.aside.wait()
+            return found
         found = self._own(exact, sizes)
         begun.served.add(found.spec)
         return found
@@ -425,8 +503,7 @@ class Variant(Binding):
 
     def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
         """Whether a compiler takes far longer for the executable for all sizes than for others."""
-        own = [config for s, config in self._made.compiled if s.sizes is not None]
-        taken = {v for config in own for name, v in config.items if name.endswith(".form")}
+        taken = self._own_forms()
         if (taken & LONG_FORMS) != {SHARING_FORM}:
             return not taken.isdisjoint(LONG_FORMS)
         return self._has_own_tiles(spec, sizes)

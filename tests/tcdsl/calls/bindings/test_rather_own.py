@@ -1,0 +1,145 @@
+"""Sizes of windows have executables of their own where that for all sizes would be slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings.variant import spec_for
+from tcdsl.codegen.choose import compiler, forms
+from tests.codegen.compiled import noted
+
+pytestmark = pytest.mark.cc
+
+CONV = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+    O(n,f,y,x) +=! I(n,c,y+i,x+j) * K(f,c,i,j)
+}"""
+
+
+class Model:
+    """Stands for the model of times: how many times slower the executable for all sizes is."""
+
+    def __init__(self, times: float, own_ns: float = 1e6) -> None:
+        self.times, self.own_ns, self.asked = times, own_ns, 0
+
+    def __call__(self, _program: Any, spec: Any, *_: Any) -> float:
+        is_for_all = spec.sizes is None
+        self.asked += is_for_all
+        return self.own_ns * (self.times if is_for_all else 1)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return the programs that this process compiles, in a cache of its own with no builder."""
+    tc.define("def f(float(N) A) -> (B) { B(i) = A(i) }")(np.ones(1, np.float32))
+
+    class Busy(aside.Queue):
+        def put(self, one: aside.Aside) -> None:
+            pass
+
+    monkeypatch.setattr(aside, "_queue", Busy())
+    monkeypatch.setattr(variant, "MEANWHILE", 1)
+    monkeypatch.setattr(variant, "LONG_FORMS", {"convolution"})
+    quick = tuple(x for x in forms.CPU if x.name != "contraction")  # which brings its library
+    monkeypatch.setattr(forms, "CPU", quick)
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    return noted(monkeypatch)
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, times: float, own_ns: float = 1e6) -> Model:
+    model = Model(times, own_ns)
+    monkeypatch.setattr(compiler, "cost_ns", model)
+    return model
+
+
+def run(kernel: Any, *sides: int, n: int = 2) -> list[str]:
+    """Call with images of these sides; return which kind of executable served each."""
+    served = []
+    for side in sides:
+        images = np.ones((n, 3, side, side), np.float32)
+        weights = np.ones((16, 3, 3, 3), np.float32)
+        expected = np.full((n, 16, side - 2, side - 2), 27)
+        np.testing.assert_array_equal(kernel(images, weights), expected)
+        (found,) = (
+            c
+            for key, c in kernel.variant()._serving.items()
+            if {("N", n), ("H", side)} <= {*key[0]}
+        )
+        served.append("all" if found.spec.sizes is None else "own")
+    return served
+
+
+def test_later_processes_run_what_the_first_one_ran(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(monkeypatch, times=1)
+    assert run(tc.define(CONV), 5, 6, 7) == ["own", "own", "all"]
+    assert compiled == ["conv"] * 3
+    names = ("cost_ns", "open_choice", "default_config", "generic_choice", "lower_generic", "lower")
+    for name in names:
+        monkeypatch.setattr(compiler, name, None)
+    assert run(tc.define(CONV), 5, 6, 7) == ["own", "own", "all"]
+    assert run(tc.define(CONV), 6, 7, 5) == ["own", "all", "own"]
+    assert compiled == ["conv"] * 3
+
+
+@pytest.mark.wide
+def test_sizes_that_the_one_for_all_is_slow_for_have_their_own(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ask(monkeypatch, times=2)
+    monkeypatch.setattr(variant, "ASKED", 2)
+    conv = tc.define(CONV)
+    assert run(conv, 5, 6, 7, 8) == ["own"] * 4
+    assert model.asked == 2
+    assert run(conv, 9, 7) == ["all", "own"], "the model is asked so many times only"
+    assert run(conv, 9, 7, 8, n=3) == ["all", "own", "own"]
+    assert model.asked == 2
+    assert compiled == ["conv"] * 5
+
+
+def suits(kernel: Any, **sizes: int) -> bool:
+    """Whether these sizes would be served by the executable for all, which is not compiled."""
+    one = kernel.variant()
+    exact = spec_for(one, sizes)
+    return bool(one._suits(one._for_all(exact.layouts, is_small=False), None, exact, sizes))
+
+
+def test_a_compiler_is_run_for_what_is_worth_it(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv = tc.define(CONV)
+    run(conv, 5)
+    for side, times, own_ns, expected in (
+        (6, variant.WELL_ABOVE - 0.01, 1e9, True),
+        (7, variant.WELL_ABOVE, 1e9, False),
+        (8, 9, variant.WORTH_NS / 8 - 1, True),
+        (9, 9, variant.WORTH_NS / 8 + 1, False),
+    ):
+        ask(monkeypatch, times, own_ns)
+        assert suits(conv, N=2, C=3, H=side, W=side, F=16) is expected
+    assert compiled == ["conv"]
+
+
+@pytest.mark.wide
+def test_sizes_keep_what_served_them_first(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(monkeypatch, times=1)
+    conv = tc.define(CONV)
+    assert run(conv, 5, 6, 7) == ["own", "own", "all"]
+    assert run(tc.define(CONV), 7) == ["own"], "they are the first ones there"
+    assert run(conv, 7, n=9) == ["all"]
+    assert run(tc.define(CONV), 5, 7, n=9) == ["own", "own"]
+
+
+def test_the_model_knows_that_unfolded_gradients_are_slow() -> None:
+    back = tc.grad(tc.define(CONV))
+    for n, side, expected in ((4, 127, False), (1, 4, True)):
+        d_out = {"d_O_n2": side - 2, "d_O_n3": side - 2}
+        assert suits(back, N=n, C=16, H=side, W=side, F=16, **d_out) is expected
