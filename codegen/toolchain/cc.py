@@ -1,25 +1,22 @@
-"""C compilers: which one, with which flags, and one run of it."""
+"""C compilers: which one, and with which flags."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib.util
 import os
 import platform
 import re
-import select
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tcdsl.codegen.toolchain.cachedir import read_json, subfolder, update_json
 from tcdsl.codegen.toolchain.contentfile import stem
@@ -52,7 +49,8 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
     "zig": ("-Wno-pass-failed", "-fno-sanitize=undefined"),
 }
 _BARE = "-nostdlib"
-_POLL_S = 0.002
+_KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
+_LONGEST_LOG = 20_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +76,42 @@ def find_compiler() -> Compiler:
     """Return the C compiler that tcdsl uses in this process.
 
     ``TCDSL_CC`` (a command, with arguments if need be) decides; otherwise the first that serves
-    of cc, gcc, clang on the path; otherwise the ziglang wheel.
+    of cc, gcc, clang on the path; otherwise the ziglang wheel. Where there is none, it is the last
+    one that the cache folder was filled by on this processor: what lies there serves, and only
+    what has to be compiled is an error.
 
     Raises
     ------
     CompileError
         If there is none, with what to install and why those that were found do not serve.
     """
-    return _find(os.environ.get("TCDSL_CC", ""), os.environ.get("PATH", ""))
+    try:
+        return search_compiler()
+    except CompileError:
+        if not _named() and (known := _remembered()):
+            return known
+        raise
+
+
+def search_compiler() -> Compiler:
+    """Return the C compiler that is here; a `CompileError` as of `find_compiler`."""
+    return _find(_named(), os.environ.get("PATH", ""))
+
+
+def _named() -> str:
+    return os.environ.get("TCDSL_CC", "").strip()
 
 
 @functools.lru_cache(maxsize=8)
 def _find(named: str, search_path: str) -> Compiler:
     if named:
-        return probe(tuple(shlex.split(named)))
+        try:
+            return probe(tuple(shlex.split(named)))
+        except (ValueError, CompileError) as e:  # of shlex: a quotation without end
+            raise CompileError(
+                f"{e}\n  note: TCDSL_CC is '{named}'; set it to the command of a C compiler,"
+                " or unset it to have one found"
+            ) from e
     refused = []
     for command in _candidates(search_path):
         try:
@@ -99,6 +119,21 @@ def _find(named: str, search_path: str) -> Compiler:
         except CompileError as e:
             refused.append(f"  note: {e}")
     raise CompileError("\n".join(["no C compiler that serves was found", *refused, "  " + INSTALL]))
+
+
+def _remembered() -> Compiler | None:
+    """Return the compiler of this processor, with the flags of today, that was asked last."""
+    here = _processor_key()
+    of_here = [
+        (entry["asked"], known)
+        for identity, entry in read_json(_KNOWN).items()
+        if isinstance(entry, dict)
+        and entry.get("processor") == here
+        and isinstance(entry.get("asked"), int)
+        and (known := _compiler_of(entry))
+        and known.flags == _flags(known.kind)
+    ]
+    return max(of_here, key=lambda found: found[0])[1] if of_here else None
 
 
 def _candidates(search_path: str) -> Iterator[tuple[str, ...]]:
@@ -122,16 +157,27 @@ def probe(command: tuple[str, ...]) -> Compiler:
         raise CompileError(f"the C compiler '{command[0]}' is not on the path")
     command = (program, *command[1:])
     identity = _identity(command)
-    known = read_json("compilers.json").get(identity)
-    if isinstance(known, dict):
-        with contextlib.suppress(KeyError, TypeError):  # damaged: ask again
-            return Compiler(
-                command, known["kind"], known["version"],
-                tuple(known["flags"]), tuple(known["macros"]), known["isa_key"],
-            )  # fmt: skip
+    entry = read_json(_KNOWN).get(identity)
+    if isinstance(entry, dict) and (known := _compiler_of(entry)):
+        return replace(known, command=command)
     found = _ask(command)
-    update_json("compilers.json", {identity: asdict(found)})
+    of_here = {"processor": _processor_key(), "asked": time.time_ns()}
+    update_json(_KNOWN, {identity: asdict(found) | of_here})
     return found
+
+
+def _compiler_of(entry: Mapping[str, Any]) -> Compiler | None:
+    """Return what an entry of the file says; None where it is damaged: it is asked again."""
+    try:
+        known = Compiler(
+            tuple(entry["command"]), entry["kind"], entry["version"],
+            tuple(entry["flags"]), tuple(entry["macros"]), entry["isa_key"],
+        )  # fmt: skip
+    except (KeyError, TypeError):
+        return None
+    texts = (*known.command, known.version, *known.flags, *known.macros, known.isa_key)
+    is_whole = known.kind in _OWN_FLAGS and bool(known.command)
+    return known if is_whole and all(isinstance(t, str) for t in texts) else None
 
 
 def _identity(command: tuple[str, ...]) -> str:
@@ -148,6 +194,10 @@ def _identity(command: tuple[str, ...]) -> str:
         repr(_OWN_FLAGS),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _processor_key() -> str:
+    return hashlib.sha256(_processor().encode()).hexdigest()[:16]
 
 
 def _processor() -> str:
@@ -168,11 +218,11 @@ def _ask(command: tuple[str, ...]) -> Compiler:
     try:
         answer = subprocess.run(
             [*command, *native, "-dM", "-E", "-x", "c", os.devnull],
-            capture_output=True, text=True, check=True, timeout=120,
-            env=_environment(subfolder("zig")),
+            capture_output=True, encoding="utf-8", errors="replace", check=True, timeout=120,
+            env=environment(subfolder("zig")),
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError) as e:
-        log = getattr(e, "stderr", None) or str(e)
+        log = readable(getattr(e, "stderr", None) or str(e))
         raise CompileError(f"'{shlex.join(command)}' is no C compiler that works: {log}") from e
     lines = [line for line in answer.splitlines() if line.startswith("#define ")]
     defined = dict(line.split(" ", 2)[1:] for line in lines if line.count(" ") >= 2)
@@ -189,10 +239,21 @@ def _ask(command: tuple[str, ...]) -> Compiler:
         command=command,
         kind=kind,
         version=defined.get("__VERSION__", "?").strip('"').strip(),
-        flags=(*native, *_FLAGS.split(), *_OWN_FLAGS[kind]),
+        flags=_flags(kind),
         macros=tuple(line.split(" ")[1] for line in features),
         isa_key=hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16],
     )
+
+
+def _flags(kind: Kind) -> tuple[str, ...]:
+    return (*_native_flags(kind == "zig"), *_FLAGS.split(), *_OWN_FLAGS[kind])
+
+
+def readable(log: str | bytes) -> str:
+    """Return what a compiler said as a text for people, whatever it is."""
+    text = log.decode("utf-8", "replace") if isinstance(log, bytes) else log
+    kept = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text[:_LONGEST_LOG])
+    return kept.strip() + ("\n..." if len(text) > _LONGEST_LOG else "")
 
 
 def _native_flags(is_zig: bool) -> tuple[str, ...]:
@@ -201,7 +262,7 @@ def _native_flags(is_zig: bool) -> tuple[str, ...]:
     return ("-mcpu=native",)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     """Return the environment of a compiler: English messages, zig's caches inside ours."""
     return {
         **os.environ,
@@ -212,7 +273,7 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-# ---- one run
+# ---- what is compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,105 +318,13 @@ class Source:
         return is_ours and is_plain and compiler.kind == "gcc" and sys.platform == "linux"
 
 
-class Run:
-    """A compiler at work in its own process group, so that Ctrl-C reaches us and not it."""
-
-    def __init__(self, compiler: Compiler, source: Source, folder: Path) -> None:
-        self.source = source
-        self.output = folder / "object.so"
-        self._log = folder / "log"
-        self._deadline = time.monotonic() + 300
-        file = folder / source.file
-        file.write_text(source.text, encoding="utf-8")
-        folders = [INCLUDES, *([source.include] if source.include else [])]
-        self._command = [
-            *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
-            "-shared", "-o", str(self.output), str(file), *source.all_libraries(compiler),
-        ]  # fmt: skip
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
-                env=_environment(folder), start_new_session=True,
-            )  # fmt: skip
-
-    def finished(self) -> bool:
-        """Whether the compiler has ended; one that takes five minutes is ended."""
-        if self._process.poll() is None and time.monotonic() > self._deadline:
-            self.kill()
-        return self._process.poll() is not None
-
-    def wait(self) -> None:
-        """Wait for the end; kill the compiler if the wait is interrupted."""
-        try:
-            self._process.wait(max(0.0, self._deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self.kill()
-        except BaseException:
-            self.kill()
-            raise
-
-    def kill(self) -> None:
-        """End the compiler and what it has started."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def error(self) -> CompileError | None:
-        """Return why there is no object, or None if there is one."""
-        if self._process.returncode == 0 and self.output.exists():
-            return None
-        log = self._log.read_text(encoding="utf-8", errors="replace").strip()
-        if self._process.returncode < 0:
-            log += f"\nthe compiler was ended by signal {-self._process.returncode}"
-        return CompileError(
-            f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self._command)}\n"
-            f"{log}\n{_excerpt(self.source, log)}"
-        )
-
-
-def wait_for_any(runs: Sequence[Run], seconds: float) -> None:
-    """Wait until one of some compilers has ended, at most so long; handlers of signals run.
-
-    They are not ended yet, as far as we know: their numbers are still theirs.
-    """
-    handles: list[int] = []
-    ended = select.poll()
-    try:
-        for run in runs:
-            handles.append(os.pidfd_open(run._process.pid))
-            ended.register(handles[-1], select.POLLIN)
-        ended.poll(seconds * 1e3)
-    except (AttributeError, OSError):  # a system without, or no handles left
-        time.sleep(min(seconds, _POLL_S))
-    finally:
-        for handle in handles:
-            os.close(handle)
-
-
-def _excerpt(source: Source, log: str, around: int = 3) -> str:
-    """Return the numbered lines of a source that a log names, each error's with its neighbours."""
-    lines = source.text.splitlines()
-    named = re.findall(rf"{re.escape(source.file)}:(\d+):\d+: (?:fatal )?error", log)
-    failing = [int(n) for n in named[:5]]
-    shown = sorted(
-        {
-            n
-            for line in failing
-            for n in range(line - around, line + around + 1)
-            if 1 <= n <= len(lines)
-        }
-    )
-    return "\n".join(f"{'>' if n in failing else ' '}{n:5d} | {lines[n - 1]}" for n in shown)
-
-
 # ---- for people
 
 
 def report() -> Mapping[str, str]:
     """Return what `tcdsl doctor` says about the compiler; `error` holds why there is none."""
     try:
-        compiler = find_compiler()
+        compiler = search_compiler()
     except CompileError as e:
         return {"error": str(e)}
     return {
@@ -363,5 +332,5 @@ def report() -> Mapping[str, str]:
         "kind": compiler.kind,
         "version": compiler.version,
         "flags": " ".join(compiler.flags),
-        "chosen by": "TCDSL_CC" if os.environ.get("TCDSL_CC") else "search",
+        "chosen by": "TCDSL_CC" if _named() else "search",
     }

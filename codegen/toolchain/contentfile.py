@@ -49,14 +49,14 @@ def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
         except (FileNotFoundError, PermissionError):  # pruned meanwhile, or not to be read
             continue
         except (OSError, ValueError):  # a folder, a pipe, a link in a circle: nothing of ours
-            _remove(path)
+            remove(path)
             continue
         if _sum(content) == name[2]:
             with contextlib.suppress(OSError):  # a cache that may only be read serves too
                 os.utime(path)
             yield path, content
         else:
-            _remove(path)
+            remove(path)
 
 
 def key_in(path: Path) -> str:
@@ -115,8 +115,8 @@ def _named(folder: Path, key: str, suffix: str) -> list[Path]:
         return []
 
 
-def _remove(path: Path) -> None:
-    """Make room for a file under a name that only such a file has."""
+def remove(path: Path) -> None:
+    """Remove what lies under a name that only a file of the cache has: make room for one."""
     with contextlib.suppress(OSError):
         try:
             path.unlink()
@@ -212,7 +212,7 @@ def prune(max_bytes: int = 0) -> int:
     for path, status in found:
         if left <= max_bytes:
             break
-        _remove(path)
+        remove(path)
         left -= status.st_size
     day_ago = time.time() - 86400
     for folder in _listed(subfolder("building")):  # of processes that were killed

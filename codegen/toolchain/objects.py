@@ -19,13 +19,12 @@ from tcdsl.codegen.toolchain.cachedir import lacks_room, with_room
 from tcdsl.codegen.toolchain.cc import (
     INCLUDES,
     Compiler,
-    Run,
     Source,
     find_compiler,
-    wait_for_any,
 )
 from tcdsl.codegen.toolchain.contentfile import KeyLock, building_folder, hash_of, move_into_place
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.codegen.toolchain.running import Run, wait_for_any
 from tcdsl.grammar.text.errors import CompileError
 
 T = TypeVar("T")
@@ -53,18 +52,29 @@ def compile_source(source: Source, compiler: Compiler | None = None) -> Path:
 def use_object(source: Source, use: Callable[[Path], T]) -> T:
     """Return what is made of the shared object of a source; pruned before that, it is made again.
 
+    So is, once, what cannot be loaded: it is what a compiler wrote and called well, on a bad day.
+
     Raises
     ------
     CompileError
-        If there is no compiler or it refuses the text.
+        If there is no compiler, it refuses the text, or nothing that it makes can be loaded.
     """
+    has_failed = False
     while True:
         path = compile_source(source)
         try:
             return use(path)
-        except (OSError, ImportError):
-            if path.exists():
-                raise
+        except (OSError, ImportError) as error:
+            if not path.exists():
+                continue
+            contentfile.remove(path)  # else it would lie there for ever, whatever is cured
+            if has_failed:
+                raise CompileError(
+                    f"the object of '{source.name}' cannot be loaded: {error}\n"
+                    f"  note: it was compiled by {find_compiler()}; if memory is short (ulimit -v)"
+                    " free some, else try another compiler (TCDSL_CC)"
+                ) from error
+            has_failed = True
 
 
 class UnwantedError(Exception):

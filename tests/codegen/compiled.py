@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tcdsl.codegen.toolchain import objects, records
-from tcdsl.codegen.toolchain.cc import Compiler, Run, Source
+from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.running import Run
 
 
 def compiled(compiler: Compiler, source: Source, folder: Path) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cc
+from tcdsl.codegen.toolchain import cc, running
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.grammar.text.errors import CompileError, TCError
 from tests.codegen.compiled import compiled
@@ -53,6 +53,7 @@ def test_tcdsl_cc_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_compiler_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))  # nor was there one before
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("TCDSL_CC", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
@@ -76,6 +77,44 @@ def test_a_command_that_fails_is_refused_with_its_message(tmp_path: Path) -> Non
     broken = fake_compiler(tmp_path, "gcc", "echo 'no licence' >&2; exit 1")
     with pytest.raises(CompileError, match="no licence"):
         probe((str(broken),))
+
+
+def test_an_answer_that_is_no_text_is_refused_as_one(tmp_path: Path) -> None:
+    noisy = fake_compiler(tmp_path, "gcc", r"printf '\377\376\033[2J\n' | tee /dev/stderr; exit 1")
+    with pytest.raises(CompileError, match="is no C compiler that works") as caught:
+        probe((str(noisy),))
+    assert "\033" not in str(caught.value)  # nor does it do anything to a terminal
+    noisy = fake_compiler(tmp_path, "cc", r"printf '\377\376\000\n'")
+    with pytest.raises(CompileError, match="is gcc 0"):
+        probe((str(noisy),))
+
+
+@pytest.mark.parametrize("command", ["'", "/no/such/cc", '"a b" -x'])
+def test_a_command_that_is_none_is_refused_with_the_name_of_its_setting(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCDSL_CC", command)
+    with pytest.raises(CompileError, match="note: TCDSL_CC is ") as caught:
+        find_compiler()
+    assert command in str(caught.value)
+
+
+@pytest.mark.cc
+def test_an_empty_setting_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCDSL_CC", raising=False)
+    found = find_compiler()
+    monkeypatch.setenv("TCDSL_CC", "  ")
+    assert find_compiler() == found
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("body", ["", "mkdir", ": >"])
+def test_a_compiler_that_writes_no_object_is_told_from_one_that_does(
+    body: str, tmp_path: Path
+) -> None:
+    silent = fake_compiler(tmp_path, "silent", f"{body} {tmp_path}/object.so" if body else "")
+    with pytest.raises(CompileError, match="it wrote no object"):
+        compiled(dataclasses.replace(find_compiler(), command=(str(silent),)), SEVEN, tmp_path)
 
 
 @pytest.mark.cc
@@ -122,7 +161,7 @@ def test_floating_point_state_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_passed_on(tmp_path: Path) -> None:
-    assert cc._environment(tmp_path)["PATH"] == os.environ["PATH"]
+    assert cc.environment(tmp_path)["PATH"] == os.environ["PATH"]
 
 
 @pytest.mark.cc
@@ -168,8 +207,8 @@ def test_who_waits_for_compilers_hears_of_the_first_that_ends(
     for path in (slow, quick):
         folder = tmp_path / f"of {path.name}"
         folder.mkdir()
-        runs.append(cc.Run(dataclasses.replace(found, command=(str(path),)), SEVEN, folder))
+        runs.append(running.Run(dataclasses.replace(found, command=(str(path),)), SEVEN, folder))
     while not any(run.finished() for run in runs):
-        cc.wait_for_any(runs, 60)
+        running.wait_for_any(runs, 60)
     assert [run.finished() for run in runs] == [False, True]
     runs[0].kill()

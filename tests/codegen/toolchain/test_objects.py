@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import contentfile, objects
+from tcdsl.codegen.toolchain import cc, contentfile, objects
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
@@ -62,8 +63,56 @@ def test_what_is_pruned_before_it_is_loaded_is_compiled_again(cache: Path) -> No
 
     assert use_object(number(7), use) == 7
     assert len(seen) == 2
-    with pytest.raises(OSError, match="nonsense"):
-        use_object(number(7), lambda path: ctypes.CDLL(f"{path}-nonsense"))
+
+
+def test_what_cannot_be_loaded_is_compiled_once_more(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler of the same version and answers has the same key, but wrote nonsense one day."""
+
+    def loaded(path: Path) -> int:
+        return int(ctypes.CDLL(str(path)).number())
+
+    real, mark = find_compiler().command[0], tmp_path / "is_ill"
+    body = f"""case "$*" in *-shared*) if [ -e {mark} ]; then
+        echo nonsense > object.so; exit; fi;; esac; exec {real} "$@"
+    """
+    monkeypatch.setenv("TCDSL_CC", str(fake_compiler(tmp_path, "ill", body)))
+    mark.touch()
+    with pytest.raises(CompileError, match="the object of 'number' cannot be loaded") as caught:
+        use_object(number(7), loaded)
+    assert str(tmp_path / "ill") in str(caught.value)
+    assert lookup(key_of(number(7), find_compiler())) is None
+    compile_source(number(7))  # nonsense that another process left
+    mark.unlink()
+    assert use_object(number(7), loaded) == 7
+
+
+def test_a_filled_cache_needs_no_compiler(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TCDSL_CC", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    real = shutil.which(find_compiler().command[0])
+    fake_compiler(bin_, "cc", f'PATH={os.environ["PATH"]} exec {real} "$@"')
+    cc._find.cache_clear()
+    try:
+        monkeypatch.setenv("PATH", str(bin_))
+        path = compile_source(number(7))
+        (bin_ / "cc").unlink()
+        cc._find.cache_clear()
+        assert compile_source(number(7)) == path
+        with pytest.raises(CompileError, match=r"'other' is not in the cache .*: install one"):
+            compile_source(number(8, "other"))
+        assert leftovers(cache) == []
+        assert "no C compiler" in cc.report()["error"]
+        monkeypatch.setattr(cc, "_processor", lambda: "another computer")
+        with pytest.raises(CompileError, match="no C compiler that serves was found"):
+            find_compiler()
+    finally:
+        cc._find.cache_clear()
 
 
 def a_folder(path: Path) -> None:
