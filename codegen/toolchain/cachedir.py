@@ -255,7 +255,7 @@ def content_of(path: Path) -> bytes:
         status = os.fstat(f.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             raise ValueError(f"'{path}' is no file of the cache")
-        return f.read(_MOST_BYTES)
+        return f.read(status.st_size)  # of any other number it would take as much memory
 
 
 def read_json(name: str) -> dict[str, Any]:

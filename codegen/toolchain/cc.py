@@ -48,6 +48,7 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
     "clang": ("-Wno-pass-failed",),
     "zig": ("-Wno-pass-failed", "-fno-sanitize=undefined"),
 }
+_USUAL = ("cc", "gcc", "clang")  # names that are searched
 _BARE = "-nostdlib"
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
 _LONGEST_LOG = 20_000  # characters
@@ -122,7 +123,7 @@ def _find(named: str, search_path: str) -> Compiler:
 
 
 def _remembered() -> Compiler | None:
-    """Return the compiler of this processor, with the flags of today, that was asked last."""
+    """Return the compiler of this processor, as a search finds one, that was asked last."""
     here = _processor_key()
     of_here = [
         (entry["asked"], known)
@@ -132,12 +133,17 @@ def _remembered() -> Compiler | None:
         and isinstance(entry.get("asked"), int)
         and (known := _compiler_of(entry))
         and known.flags == _flags(known.kind)
+        and (known.kind == "zig" or (known.command[1:] == () and _base(known) in _USUAL))
     ]
     return max(of_here, key=lambda found: found[0])[1] if of_here else None
 
 
+def _base(compiler: Compiler) -> str:
+    return Path(compiler.command[0]).name
+
+
 def _candidates(search_path: str) -> Iterator[tuple[str, ...]]:
-    for name in ("cc", "gcc", "clang"):
+    for name in _USUAL:
         if path := shutil.which(name, path=search_path):
             yield (path,)
     if importlib.util.find_spec("ziglang") is not None:
@@ -158,7 +164,7 @@ def probe(command: tuple[str, ...]) -> Compiler:
     command = (program, *command[1:])
     identity = _identity(command)
     entry = read_json(_KNOWN).get(identity)
-    if isinstance(entry, dict) and (known := _compiler_of(entry)):
+    if isinstance(entry, dict) and "asked" in entry and (known := _compiler_of(entry)):
         return replace(known, command=command)
     found = _ask(command)
     of_here = {"processor": _processor_key(), "asked": time.time_ns()}
