@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.chance.generator import Generator
 from tcdsl.core import Tensor, dtypes
 from tcdsl.ops import filling
 from tcdsl.ops.internal import to
@@ -18,10 +18,13 @@ __all__ = ["binomial", "gamma_below", "gamma_slope", "poisson", "standard_gamma"
 ops = Family(__file__)
 _poisson = ops.op("poisson", vjp=None)
 _binomial = ops.op("binomial", vjp=None)
+_poisson_try = ops.op("poisson_try", vjp=None)
+_binomial_try = ops.op("binomial_try", vjp=None)
 _gamma_below = ops.op("gamma_below", vjp=None)
 _gamma_slope = ops.op("gamma_slope", vjp=None)
 
-_LARGE = 400.0  # a rate above it is drawn in parts: exp(-rate) would be 0
+_SMALL = 10.0  # events expected below it are counted step by step, others drawn and refused
+_MOST = 1e12  # above it the logarithms of probabilities have too few digits
 
 
 def _rows(*tensors: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
@@ -34,9 +37,13 @@ def _largest(row: Tensor) -> float:
     return float(row.max().item()) if row.numel() else 0.0
 
 
-def _terms(largest: float) -> int:
-    """Return how many terms of a series about a number are above 2^-53 of the whole."""
-    return math.ceil(largest + 12 * math.sqrt(largest) + 40)
+def _terms(above: float, largest: float) -> int:
+    """Return how many terms of a series are above 2^-53 of the whole.
+
+    Its largest lies `above` terms behind the first, and the width of what counts is that of numbers
+    of events about `largest`.
+    """
+    return math.ceil(above + 12 * math.sqrt(largest) + 40)
 
 
 def _uniform(row: Tensor, generator: Generator | None) -> Tensor:
@@ -56,34 +63,52 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     Raises
     ------
     RuntimeError
-        If a rate is negative, not finite, or above 1e9.
+        If a rate is negative, not finite, or above 1e12.
     """
     if not input.is_floating_point():
         raise RuntimeError(f"\"poisson_cpu\" not implemented for '{input.dtype.name}'")
     shape, rows = _rows(input)
     rate: Any = rows[0]
-    if not ((rate >= 0) & (rate <= 1e9)).all().item():
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative and below 1e9")
-    parts = max(1, math.ceil(_largest(rate) / _LARGE))
-    each = rate / parts
-    count = _terms(_largest(each))
-    made = _poisson(each, _uniform(rate, generator), count)
-    for _ in range(parts - 1):  # sums of Poisson's numbers are Poisson's, and their rates add up
-        made = made + _poisson(each, _uniform(rate, generator), count)
-    return to(made.reshape(shape), input.dtype)
+    if not ((rate >= 0) & (rate <= _MOST)).all().item():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative and below 1e12")
+    few = _poisson(rate.clamp(max=_SMALL), _uniform(rate, generator), _terms(_SMALL, _SMALL))
+    many = _until_taken(few, rate >= _SMALL, _poisson_try, (rate,), generator)
+    return to(many.reshape(shape), input.dtype)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Draw numbers of successes in `count` trials of probability `prob`, element by element."""
+    """Draw numbers of successes in `count` trials of probability `prob`, element by element.
+
+    Raises
+    ------
+    RuntimeError
+        If a count is not from 0 to 1e12, or a probability not from 0 to 1.
+    """
     shape, rows = _rows(count, prob)
-    trials: Any = rows[0]
+    trials: Any = rows[0].floor()
     p: Any = rows[1]
-    if not (trials >= 0).all().item():
-        raise RuntimeError("binomial: expected counts of 0 or more")
+    if not ((trials >= 0) & (trials <= _MOST)).all().item():
+        raise RuntimeError("binomial: expected counts of 0 or more, and below 1e12")
     if not ((p >= 0) & (p <= 1)).all().item():
         raise RuntimeError("binomial: expected probabilities from 0 to 1")
-    seed = (default_generator if generator is None else generator).draw_seed()
-    return to(_binomial(trials, p, seed, math.ceil(_largest(trials))).reshape(shape), count.dtype)
+    rarer = where(p > 0.5, 1 - p, p)
+    is_large = trials * rarer >= _SMALL
+    u = _uniform(p, generator)
+    few = _binomial(trials, where(is_large, 0.0, rarer), u, _terms(_SMALL, _SMALL))
+    many = _until_taken(few, is_large, _binomial_try, (trials, rarer), generator)
+    return to(where(p > 0.5, trials - many, many).reshape(shape), count.dtype)
+
+
+def _until_taken(
+    made: Any, is_open: Any, attempt: Any, operands: tuple[Any, ...], generator: Generator | None
+) -> Any:
+    """Return draws, those that are open being tried again until one is not refused (-1)."""
+    while is_open.any().item():
+        found = attempt(*operands, _uniform(made, generator), _uniform(made, generator))
+        taken = is_open & (found >= 0)
+        made = where(taken, found, made)
+        is_open = is_open & ~taken
+    return made
 
 
 def standard_gamma(alpha: Tensor, generator: Generator | None = None) -> Tensor:
@@ -110,17 +135,20 @@ def standard_gamma(alpha: Tensor, generator: Generator | None = None) -> Tensor:
 
 def gamma_below(a: Tensor, x: Tensor) -> Tensor:
     """Return the part of the gamma distribution of shape a and rate 1 that lies below x."""
-    return _series(_gamma_below, a, x)
+    shape, (shapes, values) = _rows(a, x)
+    most: Any = shapes + 12 * shapes.sqrt() + 80  # above it all of the distribution lies below
+    below = _series(_gamma_below, shapes, where(values < most, values, most))
+    return to(where(values == values, below, values).reshape(shape), x.dtype)
 
 
 def gamma_slope(a: Tensor, z: Tensor) -> Tensor:
     """Return how a draw z of the gamma distribution moves with its shape a, its quantile fixed."""
-    return _series(_gamma_slope, a, z)
+    shape, rows = _rows(a, z)
+    return to(_series(_gamma_slope, *rows).reshape(shape), z.dtype)
 
 
-def _series(op: Any, a: Tensor, x: Tensor) -> Tensor:
-    shape, rows = _rows(a, x)
-    return to(op(*rows, _terms(_largest(rows[1]))).reshape(shape), x.dtype)
+def _series(op: Any, a: Any, x: Any) -> Any:
+    return op(a, x, _terms(max(_largest(x - a), 0.0), _largest(x)))
 
 
 publish(poisson, ("poisson",), on=("torch",))

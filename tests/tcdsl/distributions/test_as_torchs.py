@@ -226,3 +226,12 @@ def test_a_gamma_number_moves_as_its_quantile() -> None:
             p, step = special.gammainc(a, z), 1e-5 * a
             two = [special.gammaincinv(a + s, p) for s in (step, -step)]
             assert slope == pytest.approx((two[0] - two[1]) / (2 * step), rel=1e-4)
+
+
+def test_all_of_a_gamma_distribution_lies_below_what_is_far_above_it() -> None:
+    a = torch.tensor([0.01, 0.5, 3.0, 1e4], dtype=torch.float64)
+    of = distributions.Gamma(library.tensor(a.tolist(), dtype=library.float64), 1.0)
+    for factor in (0.0, 0.9, 1.0, 1.02, 1e9, float("inf")):
+        below = of.cdf(library.tensor((a * factor).tolist(), dtype=library.float64))
+        expected = torch.special.gammainc(a, a * factor)
+        assert torch.allclose(torch.tensor(below.tolist(), dtype=a.dtype), expected, rtol=1e-9)

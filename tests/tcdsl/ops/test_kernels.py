@@ -105,6 +105,7 @@ MORE = {
     "clone": "X.clone()", "ones": "t.ones(3)", "zeros": "t.zeros(3)", "arange": "t.arange(4)",
     "linspace": "t.linspace(0, 1, 5)", "logspace": "t.logspace(0, 1, 5)", "rand": "t.rand(3)",
     "randn": "t.randn(3)", "randint": "t.randint(9, (3,))", "bernoulli": "t.bernoulli(X.sigmoid())",
+    "poisson": "t.poisson(X.abs() + 8)", "binomial": "t.binomial(X.abs().ceil(), X.sigmoid())",
     "renorm": "t.renorm(X, 2, 0, 0.1)", "trace": "t.trace(X)", "equal": "t.equal(X, X)",
     "allclose": "t.allclose(X, X)", "histc": "t.histc(X)", "hann_window": "t.hann_window(8)",
     "hamming_window": "t.hamming_window(8)", "bartlett_window": "t.bartlett_window(8)",
@@ -130,8 +131,9 @@ ORDERS = (
     "searchsorted"
 )
 LAPACKS = (
-    "btrifact btrifact_with_info btrisolve btriunpack cholesky det eig gels geqrf gesv inverse "
-    "logdet matrix_power orgqr ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs"
+    "btrifact btrifact_with_info btrisolve btriunpack cholesky cholesky_inverse "
+    "cholesky_solve det eig gels geqrf gesv inverse logdet matrix_power orgqr "
+    "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs"
 )
 VIEWS = (
     "movedim swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit broadcast_tensors "
@@ -145,7 +147,8 @@ MAKING = (
     "tril_indices triu_indices"
 )
 SAYING = (
-    "can_cast get_default_dtype is_storage is_tensor numel promote_types set_default_dtype "
+    "can_cast get_default_device get_default_dtype is_storage is_tensor numel promote_types "
+    "set_default_device set_default_dtype "
     "set_default_tensor_type set_flush_denormal set_printoptions broadcast_shapes finfo iinfo "
     "is_floating_point positive result_type"
 )

@@ -124,3 +124,25 @@ def test_floats_are_divided_and_rounded_down_as_in_python() -> None:
             torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
             signs = [torch.signbit(v[~v.isnan()]).tolist() for v in (ours, theirs)]
             assert signs[0] == signs[1], b
+
+
+def test_quotients_of_halves_are_of_their_type_before_they_are_cut_off() -> None:
+    x, y = (tc.tensor(v, dtype=tc.bfloat16) for v in ([6.0, 7.0, -1.0], [0.1]))
+    assert tc.div(x, y, rounding_mode="trunc").tolist() == [60.0, 70.0, -10.0]
+
+
+@pytest.mark.parametrize("expected", [0.0, 3.0, 40.0, 1e10])
+def test_draws_of_events_have_the_moments_of_any_rate(expected: float) -> None:
+    tc.manual_seed(5)
+    rates = tc.full((4000,), expected, dtype=tc.float64)
+    for trials, p in ((1e11, expected / 1e11), (2 * expected, 0.5), (4 * expected, 0.75), (0, 0)):
+        count = tc.full((4000,), trials, dtype=tc.float64)
+        drawn = tc.binomial(count, tc.full_like(count, p)) if trials else tc.poisson(rates)
+        mean = trials * p if trials else expected
+        spread = (mean * (1 - p)) ** 0.5
+        assert (drawn.mean() - mean).abs().item() <= 5 * spread / 4000**0.5
+        assert abs(drawn.std().item() - spread) <= 0.1 * spread
+        assert drawn.min().item() >= 0
+        assert not trials or drawn.max().item() <= trials
+    with pytest.raises(RuntimeError, match="Poisson"):
+        tc.poisson(tc.tensor([float("inf")]))
