@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import types
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,60 @@ def test_grad_second_order_and_what_is_refused() -> None:
         x.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+def _kinds(u: Any, again: Any) -> Any:
+    """Return values and gradients of calls with tensors in containers, and what is no tensor."""
+    x = u.tensor([1.0, 2.0], requires_grad=True)
+    said: list[Any] = []
+
+    @contextlib.contextmanager
+    def told(what: str) -> Any:
+        said.append(what)
+        yield
+
+    def contexts() -> Any:
+        return told("first"), told("again")
+
+    made = again(lambda a: {"a": [a.sin(), 3], "b": a.detach()}, x, context_fn=contexts)
+    assert not made["b"].requires_grad
+    made["a"][0].sum().backward()
+    said += [sorted(made), made["a"][1], x.grad.tolist()]
+    middle = (x * 3).sin()
+    product = again(lambda a, b, c: (a[0] * b * c["c"], None, "s"), [x], b=middle, c={"c": middle})
+    (product[0].sum() + middle.exp().sum()).backward()  # what leads to the inputs is gone once
+    said += [*product[1:], x.grad.tolist()]
+    w = u.ones(2, requires_grad=True)
+    again(lambda a: (a * w, a + 1), x)[1].sum().backward()
+    said += [x.grad.tolist(), w.grad, again(lambda a: None, x), again(u.cos, w.detach()).tolist()]
+    parts = [u.full((2,), 1 + i / 99, requires_grad=True) for i in range(70)]
+    again(lambda a: functools.reduce(lambda y, part: y * part, parts, a), x).sum().backward()
+    said += [part.grad.tolist() for part in parts]
+    with pytest.raises(ValueError, match="determinism_check should be one of"):
+        again(u.cos, x, determinism_check="all")
+    return said
+
+
+def test_results_and_arguments_of_all_kinds() -> None:
+    from torch.utils.checkpoint import checkpoint as theirs
+
+    found = [
+        _kinds(u, functools.partial(call, use_reentrant=False, debug=False, early_stop=True))
+        for u, call in ((tc, checkpoint), (torch, theirs))
+    ]
+    assert len(found[0]) == len(found[1])
+    for a, b in zip(*found, strict=True):
+        if isinstance(a, list) and isinstance(a[0], float):
+            np.testing.assert_allclose(a, b, rtol=1e-4)
+        else:
+            assert a == b
+    x = tc.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match="in tuples, lists and dicts"):
+        checkpoint(lambda a: types.SimpleNamespace(y=a * 2), x)
+    shapes = iter([2, 1])
+    other = checkpoint(lambda a: [a * 2] * next(shapes), x)
+    with pytest.raises(RuntimeError, match="to do the same when it is called again"):
+        other[0].sum().backward()
 
 
 def _scaled(u: Any, a: Any, o: Any) -> Any:
