@@ -34,18 +34,11 @@ REASONS = {
     "solve": "use torch.linalg.solve; " + _OLD,
     "lstsq": "use torch.linalg.lstsq; " + _OLD,
     "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
-    "vdot": "use torch.dot: numbers are real",
-    "asarray": "use torch.as_tensor",
-    "frombuffer": "use torch.from_numpy(numpy.frombuffer(buffer, dtype))",
     "pdist": "use torch.cdist(x, x) and the part above the diagonal",
     "pairwise_distance": "use torch.nn.functional.pairwise_distance",
     "testing": "compare by torch.allclose, or by numpy.testing.assert_allclose of .numpy()",
     "__config__": "what it is built of is shown by `tcdsl doctor`",
-    "typename": "use tensor.type()",
-    "is_nonzero": "use bool(tensor)",
     "fill": "use torch.full_like, or tensor.fill_",
-    "scatter_reduce": "use scatter_add, or index_add",
-    "index_put": "use a copy: y = x.clone(); y[indices] = values",
 }  # fmt: skip
 
 

@@ -229,6 +229,11 @@ def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Return a view with two dimensions exchanged."""
+    return transpose(input, axis0, axis1)
+
+
 _BOTH: tuple[Any, ...] = (
     movedim, adjoint, ravel, unflatten, fliplr, flipud, rot90, tensor_split, hsplit, vsplit, dsplit,
     take_along_dim, repeat_interleave, argwhere,
@@ -239,4 +244,5 @@ _FREE: tuple[Any, ...] = (tril_indices, triu_indices, unravel_index)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
 publish(movedim, ("moveaxis",))
-publish(transpose, ("swapaxes", "swapdims"))
+publish(swapaxes, ("swapaxes",))
+publish(transpose, ("swapdims",))

@@ -191,9 +191,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return made
 
 
-def diagflat(input: Tensor, diagonal: int = 0) -> Tensor:
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """Return a matrix with all elements on a diagonal and 0 elsewhere."""
-    return diag(input.reshape(-1), diagonal)
+    return diag(input.reshape(-1), offset)
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:

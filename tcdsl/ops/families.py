@@ -27,6 +27,7 @@ FAMILIES = (
     "copies",
     "joins",
     "indexing",
+    "scattered",
     "masks",
     "embeddings",
     "sorting",

@@ -68,20 +68,24 @@ def _check_ranks(name: str, index: Tensor, input: Tensor) -> None:
         )
 
 
-@cache
-def _scatter(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op:
+def scatter_text(rank: int, dim: int, how: str, *, is_number: bool) -> str:
+    """Return the text that combines elements with those whose subscript in `dim` is given."""
     at, j = ", ".join(_names("j", rank)), _names("J", rank)
     x, i = ", ".join(_names("X", rank)), ", ".join(_names("i", rank))
     place = ", ".join(f"index({at})" if d == dim else f"j{d}" for d in range(rank))
     ranges = ", ".join(f"j{d} in 0:{n}" for d, n in enumerate(j))
     source = "T src" if is_number else f"T({', '.join(_names('S', rank))}) src"
     value = "src" if is_number else f"src({at})"
-    return op_of_text(
+    return (
         f"def scatter<T>(T({x}) input, int64({', '.join(j)}) index, {source}) -> (T({x}) out) {{\n"
         f"  out({i}) = input({i})\n"
-        f"  out({place}) {how} {value} where {ranges}\n}}",
-        writes=writes,
+        f"  out({place}) {how} {value} where {ranges}\n}}"
     )
+
+
+@cache
+def _scatter(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op:
+    return op_of_text(scatter_text(rank, dim, how, is_number=is_number), writes=writes)
 
 
 def with_nothing_written(input: Tensor, source: Any, writes: bool) -> Tensor:

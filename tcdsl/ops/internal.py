@@ -69,8 +69,11 @@ def fit(leaf: Tensor, gradient: Tensor) -> Tensor:
 _copy_into = ops.op("copy", types=first, shape=broadcast, writes=True)
 
 
-def copy_(input: Tensor, src: Tensor) -> Tensor:
-    """Write the elements of another tensor, of any type and of a shape that broadcasts."""
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Write the elements of another tensor, of any type and of a shape that broadcasts.
+
+    Nothing is moved while a program goes on: `non_blocking` says nothing.
+    """
     written: Tensor = _copy_into(input, src)
     return written
 

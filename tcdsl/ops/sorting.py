@@ -187,6 +187,23 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     return found if keepdim else Sorted(*(t.squeeze(dim) for t in found))
 
 
+@named
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the lower of the middle elements that are not NaN, and where it is; else NaN."""
+    if dim is None:
+        flat = input.reshape(-1)
+        return nanmedian(flat, 0).values if flat.numel() else _of_nothing(input)
+    if not input.dtype.is_floating_point or not input.ndim:
+        return median(input, dim, keepdim)
+    dim = dim_of(dim, input.ndim)
+    not_empty("nanmedian", input, dim)
+    known = (input == input).sum(dim, keepdim=True)  # NaN comes last in the order
+    middle = ((known - 1) // 2).clamp(min=0)
+    order = gather(argsort(input, dim), dim, middle)
+    found = Sorted(gather(input, dim, order), order)
+    return found if keepdim else Sorted(*(t.squeeze(dim) for t in found))
+
+
 def _of_nothing(input: Tensor) -> Tensor:
     """Return the median of no element: NaN, or the least integer."""
     kind = input.dtype.numpy
@@ -253,5 +270,5 @@ def _counted(flat: Tensor) -> tuple[int, Tensor] | None:
     return low, counts(flat.to(dtypes.int64) - low, span)
 
 
-for _function in (sort, argsort, topk, kthvalue, median, mode, unique):
+for _function in (sort, argsort, topk, kthvalue, median, nanmedian, mode, unique):
     publish(_function, (_function.__name__,))

@@ -23,7 +23,7 @@ from tcdsl.grammar.text.format import format_def
 from tcdsl.ops.dispatch import Forms
 from tcdsl.ops.meaning import Meaning, Slow, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
-from tcdsl.ops.writing import any_recorded
+from tcdsl.ops.writing import any_recorded, check_castable
 
 PUBLIC: dict[str, Any] = {}  # functions of the package, by name
 METHODS: dict[str, Any] = {}  # of Tensor
@@ -108,7 +108,9 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         is_recorded = any_recorded((input, *args, *kwargs.values()))
         before = input.clone() if is_recorded else input  # which the gradient may read
-        result: Tensor = input.copy_(function(before, *args, **kwargs))
+        made = function(before, *args, **kwargs)
+        check_castable(made.dtype, input.dtype)
+        result: Tensor = input.copy_(made)
         return result
 
     written.__name__ = f"{function.__name__}_"

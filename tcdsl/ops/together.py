@@ -45,6 +45,13 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return expand(input, *size)
 
 
+def concatenate(
+    tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Join tensors along a dimension, `dim` or `axis`; see `cat`."""
+    return cat(tensors, dim if axis is None else axis, out=out)
+
+
 @listed_as("dims")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """Repeat a tensor along each dimension; missing numbers count as 1."""
@@ -190,5 +197,5 @@ for _function in _FREE:
 _BOTH: tuple[Any, ...] = (broadcast_to, tile, diag_embed)
 for _function in _BOTH:
     publish(_function, (_function.__name__,))
-publish(cat, ("concat", "concatenate"), on=("torch",))
+publish(concatenate, ("concatenate", "concat"), on=("torch",))
 publish(vstack, ("row_stack",), on=("torch",))

@@ -16,7 +16,7 @@ from tcdsl.ops.table import publish
 from tcdsl.tensors.creation import Place, finished, type_of_number
 from tcdsl.tensors.devices import place_of
 
-__all__ = ["as_tensor", "from_numpy", "tensor"]
+__all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "tensor"]
 
 _OF_PYTHON = {bool, int, float}
 
@@ -131,6 +131,85 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Place = None) -> Te
     ):
         return on_device.moved(core.from_numpy(data), place_of(device))
     return tensor(data, dtype, device)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Place = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return data as a tensor, over its memory where that can be.
+
+    Parameters
+    ----------
+    obj : Tensor, array, number or nested sequence of numbers
+    dtype, device, requires_grad
+        As of `tensor`.
+    copy : bool, optional
+        True copies always, False never.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is False and there is no memory to share.
+    """
+    if isinstance(obj, np.generic):
+        obj = obj.item() if obj.dtype.kind in "bi" else np.asarray(obj)
+    if copy:
+        made = tensor(obj, dtype, device)
+    else:
+        made = as_tensor(obj, dtype, device)
+        is_shared = made is obj or (
+            isinstance(obj, np.ndarray) and np.shares_memory(obj, made.detach()._array())
+        )
+        if copy is False and not is_shared:
+            raise ValueError("can't alias arbitrary object into a tensor, or one of another type")
+    return finished(made.detach(), True) if requires_grad else made
+
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: DType,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a row of elements over the memory of an object with a buffer.
+
+    Parameters
+    ----------
+    buffer : object with Python's buffer protocol
+    dtype : dtype
+    count : int
+        Of elements; all below 0.
+    offset : int
+        Of the first element, in bytes.
+    requires_grad : bool
+    """
+    kind = dtypes.dtype_meant(dtype)
+    length = memoryview(buffer).nbytes
+    if not length or not count:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({length} bytes) minus 1"
+        )
+    if count < 0 and (length - offset) % kind.itemsize:
+        raise ValueError(
+            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a "
+            f"multiple of element size ({kind.itemsize})"
+        )
+    if count > 0 and count * kind.itemsize > length - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {kind.itemsize} bytes) after offset ({offset} "
+            f"bytes) must not be greater than actual buffer length ({length} bytes)"
+        )
+    return finished(from_numpy(np.frombuffer(buffer, kind.numpy, count, offset)), requires_grad)
 
 
 for _name in __all__:

@@ -56,13 +56,16 @@ def _new(make: Callable[..., Tensor]) -> None:
     def method(
         self: Tensor,
         *args: Any,
+        size: Any = None,
         dtype: DType | None = None,
         device: Place = None,
         requires_grad: bool = False,
+        **further: Any,
     ) -> Tensor:
+        args = args if size is None else (size, *args)
         kind = self.dtype if dtype is None else dtype
         place = self.device if device is None else device
-        return make(*args, dtype=kind, device=place, requires_grad=requires_grad)
+        return make(*args, dtype=kind, device=place, requires_grad=requires_grad, **further)
 
     method.__name__ = f"new_{make.__name__}"
     method.__doc__ = (

@@ -11,6 +11,7 @@ import numpy as np
 from tcdsl import core
 from tcdsl.core import Tensor
 from tcdsl.ops import on_device
+from tcdsl.ops.products import dot
 from tcdsl.ops.table import publish
 from tcdsl.tensors.creation import size_of
 from tcdsl.tensors.devices import device_at, place_of
@@ -91,9 +92,9 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     )
 
 
-def resize_(self: Tensor, *sizes: Any) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Give this tensor a shape in C order, in its memory or, where that is too small, new one."""
-    shape = size_of(sizes)
+    shape = size_of(sizes, size)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     count = math.prod(shape)
@@ -164,6 +165,40 @@ def _turned_matrix(self: Tensor) -> Tensor:
     return self.transpose(0, 1) if self.ndim else self
 
 
+def get_device(self: Tensor) -> int:
+    """Return the number of the GPU in whose memory the elements lie, -1 for the host's."""
+    return int(self._device) - 1
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Return whether the only element is not 0.
+
+    Raises
+    ------
+    RuntimeError
+        If there are more, or none.
+    """
+    if input.numel() != 1:
+        known = "no values" if not input.numel() else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {known} is ambiguous")
+    return bool(input.item())
+
+
+def typename(obj: Any) -> str:
+    """Return the name of a tensor's type, or of an object's class with its module."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    kind = obj if isinstance(obj, type) else type(obj)
+    named = getattr(obj, "__qualname__", kind.__qualname__)
+    module = getattr(obj, "__module__", None) or kind.__module__
+    return str(named) if module == "builtins" else f"{module}.{named}"
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Return the sum of products of two vectors: no number is complex here."""
+    return dot(input, other)
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
     "cpu": cpu,
     "cuda": cuda,
@@ -180,11 +215,13 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "resize_": resize_,
     "apply_": apply_,
     "map_": map_,
+    "get_device": get_device,
 }
 for _name, _method in _METHODS.items():
     publish(_method, (_name,), on=("Tensor",))
 _ATTRIBUTES: dict[str, Callable[[Tensor], Any]] = {
     "device": lambda self: device_at(self._device),
+    "is_cpu": lambda self: not self._device,
     "is_cuda": lambda self: self._device > 0,
     "is_sparse": lambda self: False,
     "layout": lambda self: "torch.strided",
@@ -198,5 +235,7 @@ _ATTRIBUTES: dict[str, Callable[[Tensor], Any]] = {
 }
 for _name, _get in _ATTRIBUTES.items():
     setattr(Tensor, _name, property(_get))
-for _function in (is_tensor, set_flush_denormal, set_printoptions):
+publish(is_nonzero, ("is_nonzero",))
+publish(vdot, ("vdot",))
+for _function in (get_device, typename, is_tensor, set_flush_denormal, set_printoptions):
     publish(_function, (_function.__name__,), on=("torch",))

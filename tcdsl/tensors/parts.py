@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Tensor
@@ -14,8 +15,16 @@ from tcdsl.tensors.methods import resize_
 __all__: list[str] = []
 
 
-def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of parts of a dimension: of one extent, the last less, or of those of a list."""
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Return views of parts of a dimension: of one extent, the last less, or of those of a list.
+
+    `split_size` is the method's name of `split_size_or_sections`.
+    """
+    if (split_size is None) == (split_size_or_sections is None):
+        raise TypeError("split() takes one of split_size_or_sections and split_size")
+    split_size = split_size_or_sections if split_size is None else split_size
     extent = _extent("split", tensor, dim)
     dim = dim_of(dim, tensor.ndim)
     part = split_part if isinstance(split_size, int) else sized_part
@@ -43,6 +52,11 @@ def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
         parts.append(part(tensor, dim, at, size))
         at += size
     return tuple(parts)
+
+
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of parts of a dimension, of extents that a list says."""
+    return split(input, list(split_sizes), dim)
 
 
 def chunk(tensor: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -146,11 +160,15 @@ def _written(name: str) -> None:
     publish(method, (f"{name}_",), on=("Tensor",))
 
 
-for _name in ("t", "transpose", "squeeze", "unsqueeze"):
+for _name in ("t", "transpose", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided"):
     _in_place(_name)
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "tril", "triu"):
+_WRITTEN = """
+    eq ne lt le gt ge not_equal less less_equal greater greater_equal logical_and logical_or
+    logical_xor logical_not bitwise_not cumprod cumsum floor_divide heaviside ldexp sgn tril triu
+"""
+for _name in _WRITTEN.split():
     _written(_name)
-for _function in (split, chunk, unbind, diagonal):
+for _function in (split, split_with_sizes, chunk, unbind, diagonal):
     publish(_function, (_function.__name__,))
 for _method in (unfold, view_as, reshape_as, resize_as_):
     publish(_method, (_method.__name__,), on=("Tensor",))

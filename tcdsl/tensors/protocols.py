@@ -21,14 +21,18 @@ __all__: list[str] = []
 # ---- an array
 
 
-def numpy(self: Tensor) -> np.ndarray[Any, Any]:
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """Return the elements as an array over the same memory.
+
+    With `force` gradients are left behind, and what lies in a GPU's memory is copied.
 
     Raises
     ------
     RuntimeError
         If gradients are recorded.
     """
+    if force:
+        self = self.detach().cpu()
     if self.requires_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."

@@ -181,6 +181,11 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return self
 
 
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Return a copy with values where tensors of subscripts say; see `index_put_`."""
+    return index_put_(input.clone(), indices, values, accumulate)
+
+
 def _accumulated(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tensor:
     """Return a copy to which values are added, by their places in a row of all elements."""
     places = arange(x.numel()).view(x.shape)[indices]
@@ -191,4 +196,6 @@ def _accumulated(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tens
 
 for _method in (storage, storage_type, set_, index, index_put_):
     publish(_method, (_method.__name__,), on=("Tensor",))
+publish(index_put, ("index_put",))
+publish(index_put_, ("index_put_",), on=("torch",))
 publish(is_storage, ("is_storage",), on=("torch",))

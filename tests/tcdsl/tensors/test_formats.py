@@ -26,7 +26,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "empty_like": lambda t, x, f: t.empty_like(x, memory_format=f).zero_(),
     "empty": lambda t, x, f: t.empty(x.shape, memory_format=f).zero_(),
     "is_contiguous": lambda t, x, f: x.is_contiguous(memory_format=f),
-    "of_turned": lambda t, x, f: x.transpose(0, 1).clone(memory_format=f),
+    "of_turned": lambda t, x, f: (x if 1 in x.shape else x.mT).clone(memory_format=f),
     "whether_laid": lambda t, x, f: x.to(memory_format=f).is_contiguous(memory_format=f),
 }
 

@@ -1,0 +1,110 @@
+"""Names and keywords that programs of today use give what PyTorch gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tcdsl import library
+
+tc: Any = library
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.cc, pytest.mark.torch]
+NAN = float("nan")
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, tuple):
+        return [_plain(f) for f in found]
+    if hasattr(found, "tolist") and hasattr(found, "dtype"):
+        return (tuple(found.shape), str(found.dtype), str(found.tolist()))
+    return found
+
+
+def _x(t: Any) -> Any:
+    return t.tensor([[3.0, -1.0, 2.0], [0.0, 5.0, -4.0]])
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "split": lambda t: t.split(_x(t), split_size_or_sections=1) + _x(t).split(split_size=[1, 1]),
+    "split_with_sizes": lambda t: _x(t).split_with_sizes(split_sizes=[1, 2], dim=1),
+    "concatenate": lambda t: t.concatenate([_x(t), _x(t)], axis=1),
+    "swapaxes": lambda t: t.swapaxes(_x(t), axis0=0, axis1=1),
+    "diagflat": lambda t: t.diagflat(t.tensor([1, 2]), offset=1),
+    "new": lambda t: (_x(t).new_zeros(size=(2,)), _x(t).new_full(size=(2,), fill_value=3)),
+    "resize_": lambda t: _x(t).resize_(size=(3, 2)),
+    "copy_": lambda t: t.zeros(2, 3).copy_(_x(t), non_blocking=True),
+    "asarray": lambda t: (t.asarray([1, 2]), t.asarray(_x(t), copy=True), t.asarray(2.5)),
+    "frombuffer": lambda t: t.frombuffer(bytearray(b"1234"), dtype=t.int8, count=2, offset=1),
+    "typename": lambda t: (t.typename(_x(t)), t.typename(3)),
+    "where_it_lies": lambda t: (_x(t).get_device(), _x(t).is_cpu),
+    "is_nonzero": lambda t: (t.is_nonzero(t.tensor([2.0])), t.tensor(0).is_nonzero()),
+    "vdot": lambda t: t.vdot(_x(t)[0], _x(t)[1]),
+    "index_put": lambda t: _x(t).index_put((t.tensor([0, 0]),), t.tensor(7.0), accumulate=True),
+    "nanmedian": lambda t: t.nanmedian(t.tensor([[NAN, 4.0, 1.0], [NAN, NAN, NAN]]), 1).values,
+    "nanmedian_of_all": lambda t: t.nanmedian(t.tensor([[NAN, 4.0], [1.0, 7.0]])),
+    "cumsum_": lambda t: (_x(t).cumsum_(1), _x(t).cumprod_(0)),
+    "less_": lambda t: (_x(t).less_(1), _x(t).greater_equal_(_x(t)), _x(t).not_equal_(0)),
+    "logical_and_": lambda t: (_x(t).logical_and_(_x(t)), _x(t).bool().logical_not_()),
+    "swapaxes_": lambda t: _x(t).swapaxes_(0, 1),
+    "floor_divide_": lambda t: t.tensor([7, -7]).floor_divide_(2),
+    "floats_into_integers": lambda t: t.tensor([7, -7]).floor_divide_(2.5),
+    "nothing_is_zero": lambda t: t.is_nonzero(t.zeros(2)),
+    "buffer_too_short": lambda t: t.frombuffer(bytearray(5), dtype=t.int32, offset=1, count=2),
+}
+
+
+def _told(call: Callable[..., Any], t: Any) -> Any:
+    try:
+        return _plain(call(t))
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_names_are_pytorchs(name: str) -> None:
+    assert _told(CALLS[name], tc) == _told(CALLS[name], torch)
+
+
+def test_memory_is_shared_where_it_can_be() -> None:
+    memory = bytearray(8)
+    row = tc.frombuffer(memory, dtype=tc.int32)
+    row[1] = 1
+    assert memory[4] == 1
+    assert tc.asarray(row) is row
+    with pytest.raises(ValueError, match="alias"):
+        tc.asarray([1, 2], copy=False)
+    x = tc.ones(2, requires_grad=True)
+    assert x.numpy(force=True).tolist() == [1.0, 1.0]
+
+
+REDUCTIONS = [(r, s) for r in ("sum", "prod", "mean", "amax", "amin") for s in (True, False)]
+
+
+@pytest.mark.parametrize(("reduce", "include_self"), REDUCTIONS)
+def test_scattered_elements_are_combined_as_pytorchs(reduce: str, include_self: bool) -> None:
+    for dtype in ("float32", "int64"):
+        found = []
+        for t in (tc, torch):
+            x = t.tensor([[3, 1, 2, 5], [4, 4, -1, 2], [2, 7, 7, 3]], dtype=getattr(t, dtype))
+            src = t.tensor([[3, 9, -2, 5], [4, 1, 7, 2]], dtype=getattr(t, dtype))
+            index = t.tensor([[0, 0, 2], [0, 1, 2]])
+            if dtype == "float32" and reduce != "prod":  # whose gradient PyTorch divides out
+                x[0, 3], src[1, 2] = NAN, NAN
+            part = src[:, :3].clone()
+            if dtype == "float32":
+                x.requires_grad_(), part.requires_grad_()
+            out = t.scatter_reduce(x, 0, index, part, reduce, include_self=include_self)
+            rows = [out]
+            if dtype == "float32":
+                out.mul(t.arange(12.0).view(3, 4)).sum().backward()
+                rows += [x.grad, part.grad]
+            if reduce != "sum":
+                named = {"reduce": reduce, "include_self": include_self}
+                rows.append(t.index_reduce(x, 0, t.tensor([2, 2]), src, **named))
+            kept = x.detach().clone()
+            kept.scatter_reduce_(0, index, src, reduce, include_self=include_self)
+            found.append([_plain(r.detach()) for r in (*rows, kept)])
+        assert found[0] == found[1]
