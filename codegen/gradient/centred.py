@@ -143,17 +143,19 @@ def _is_mean_of(
     if not matches(mean.of, x, by) or not all(matches(a, b, by) for a, b in pairs):
         return False
     spans = {r.name: (r.low, r.high) for r in line.ranges}
-    found = set()
+    left = {*summed}
     for r in mean.ranges:
         its = by.get(r.name)
         if r.kind != "reduction":
             if its is None or not indices_of(its).isdisjoint(summed):
                 return False
-        elif not isinstance(its, typed.IndexValue) or spans.get(its.name) != (r.low, r.high):
+            continue
+        if not isinstance(its, typed.IndexValue) or spans.get(its.name) != (r.low, r.high):
             return False
-        else:
-            found.add(its.name)
-    return found == {*summed}
+        if its.name not in left:  # the diagonal of a mean over several indices
+            return False
+        left.remove(its.name)
+    return not left
 
 
 def _factors(e: Expr) -> list[Expr]:

@@ -16,7 +16,7 @@ is right for values that softmax divides: where a quotient has overflowed, both 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
@@ -28,13 +28,17 @@ from tcdsl.codegen.program.expressions import (
     substitute_indices,
     walk_typed,
 )
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
-from tcdsl.grammar.types.typed import Expr
+from tcdsl.grammar.types.typed import Expr, Range
 
 
-def normalised(parts: Sequence[Part], versions: Versions) -> list[Part]:
-    """Return parts that go back through quotients by the quotients."""
+def normalised(parts: Sequence[Part], versions: Versions, kept: Collection[str] = ()) -> list[Part]:
+    """Return parts that go back through quotients by the quotients.
+
+    kept: tensors that have to hold what they do.
+    """
     out = [*parts]
     steps = {s.target: s for s in versions.nodes if isinstance(s, VersionStep)}
     for s in steps.values():
@@ -44,7 +48,7 @@ def normalised(parts: Sequence[Part], versions: Versions) -> list[Part]:
         if quotient.is_log and not _is_there(s.target, versions, out):
             continue
         for line in [x for x in out if isinstance(x, Line)]:
-            product = quotient.product(line)
+            product = quotient.product(line) if line.target not in kept else None
             if product is not None and sum(x.target == line.target for x in walk(out)) == 1:
                 out = _rewritten(out, line, product, quotient)
     return out
@@ -105,8 +109,8 @@ def _spellings(above: Expr, steps: Mapping[str, VersionStep]) -> list[Expr]:
 class _Quotient:
     """A step `Y = above / below`, to be found in lines with other indices.
 
-    is_log: the step is the logarithm of that, so the quotient is exp(Y). known: the condition under
-    which an expression stands, if there is one.
+    is_log: the step is the logarithm of that, so the quotient is exp(Y). ranges: those of the line
+    that is looked through. known: the condition under which an expression stands, if there is one.
     """
 
     def __init__(
@@ -115,14 +119,19 @@ class _Quotient:
         above: Sequence[Expr],
         below: typed.Read,
         is_log: bool = False,
+        ranges: Sequence[Range] = (),
         known: Expr | None = None,
     ) -> None:
         self.step, self.above, self.below = step, above, below
-        self.is_log, self.known = is_log, known
+        self.is_log, self.ranges, self.known = is_log, ranges, known
+
+    def over(self, ranges: Sequence[Range]) -> _Quotient:
+        """Return the same for expressions of a line."""
+        return _Quotient(self.step, self.above, self.below, self.is_log, ranges)
 
     def where(self, cond: Expr) -> _Quotient:
         """Return the same for expressions under a condition."""
-        return _Quotient(self.step, self.above, self.below, self.is_log, cond)
+        return _Quotient(self.step, self.above, self.below, self.is_log, self.ranges, cond)
 
     def product(self, line: Line) -> Expr | None:
         """Return the terms of a sum `a(p) +=! -(d / below(p) * Y)` undivided, None of others.
@@ -156,14 +165,24 @@ class _Quotient:
                 is_found = matches(pattern.cond, self.known, by) and matches(pattern.then, e, by)
             else:
                 is_found = matches(pattern, e, by)
-            if is_found:
-                names = {x.name for sub in self.step.subs for x in _indices(sub)}
-                if names <= by.keys():
-                    subs = tuple(substitute_indices(x, by, address=True) for x in self.step.subs)
-                    its = tuple(substitute_indices(x, by, address=True) for x in self.below.subs)
-                    read = typed.Read(self.step.target, subs, self.step.value.dtype)
-                    return (g.call("exp", read) if self.is_log else read), its
+            if is_found and self._is_stored(by):
+                subs = tuple(substitute_indices(x, by, address=True) for x in self.step.subs)
+                its = tuple(substitute_indices(x, by, address=True) for x in self.below.subs)
+                read = typed.Read(self.step.target, subs, self.step.value.dtype)
+                return (g.call("exp", read) if self.is_log else read), its
         return None
+
+    def _is_stored(self, by: Mapping[str, Expr]) -> bool:
+        """Whether the step writes the quotient at these values of its indices."""
+        spans = {r.name: r for r in self.ranges}
+        for r in self.step.ranges:
+            its = by.get(r.name)
+            span = spans.get(its.name) if isinstance(its, typed.IndexValue) else None
+            if span is None or span.is_guess or r.bounds is not None:
+                return False
+            if not (is_nonnegative(span.low - r.low) and is_nonnegative(r.high - span.high)):
+                return False
+        return True
 
 
 def _place_of_sum(line: Line, s: VersionStep, below: typed.Read) -> tuple[Expr, Expr] | None:
@@ -192,7 +211,7 @@ def _rewritten(parts: list[Part], line: Line, product: Expr, quotient: _Quotient
         elif not any(r.tensor == line.target for x in walk((part,)) for r in x.reads()):
             out.append(part)
         elif isinstance(part, Line):
-            value = _by_quotient(part.value, line.target, quotient)
+            value = _by_quotient(part.value, line.target, quotient.over(part.ranges))
             new = replace(part, value=value)
             left = sum(r.tensor == line.target for r in new.reads())
             if left != _products(value, line.target, quotient):

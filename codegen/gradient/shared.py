@@ -64,6 +64,8 @@ def _terms(part: Part, values: Mapping[str, Version]) -> _Terms | None:
         return None
     if len(part.ranges) == len(told) or v.dtype != part.value.dtype or v.dtype.is_half:
         return None
+    if not v.dtype.is_float:  # a quotient of integers is no factor of a sum
+        return None
     number, factors, divisors = 1.0, list[Expr](), list[Expr]()
     todo: list[tuple[Expr, bool]] = [(part.value, False)]
     while todo:

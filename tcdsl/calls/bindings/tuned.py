@@ -91,6 +91,8 @@ def open_config(
         is_near = all(there[name] == size for name, size in left_open.sizes or ())
         if not is_near or other.default_ns is None:
             continue
+        if not other.time_ns < _GAIN * other.default_ns:  # before the model, which takes longer
+            continue
         found = variant.opened_like(left_open, other.config, there, dict(exact.sizes))
         if found is not None:
             config, change = found

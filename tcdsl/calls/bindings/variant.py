@@ -119,6 +119,7 @@ class Variant(Binding):
         self._exact: tuple[Sizes, Layouts] | None = None
         self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
         self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
+        self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
         self._general: dict[Spec, None] = {}  # sizes that the executable for all serves
@@ -361,6 +362,8 @@ class Variant(Binding):
         there, here : mapping of str to int
             The sizes at which the config was tuned, and those of the call.
         """
+        if left_open == self._never_open:
+            return None
         from tcdsl.codegen.choose import compiler  # on use
 
         program, machine = self.program, self.machine
@@ -369,8 +372,11 @@ class Variant(Binding):
         with stack_for(self.name):
             try:
                 usual = compiler.open_choice(program, left_open, machine, here)
+                if usual is None:
+                    self._never_open = left_open
+                    return None
                 found = compiler.open_choice(program, left_open, machine, here, config)
-                if usual is None or found is None:
+                if found is None:
                     return None
                 default = compiler.default_config(program, tuned_at, machine, there)
                 now, now_usual, then, then_usual = (

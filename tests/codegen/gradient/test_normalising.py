@@ -40,6 +40,13 @@ TEXTS = {
       s(i) +=! exp(Y(i, j))  O(i, j) = X(i, j) - log(s(i)) }""",
     "a logarithm of a sum of columns": """def f(float(N,M) X) -> (O) {
       s(j) +=! exp(X(i, j))  O(i, j) = X(i, j) - log(s(j)) }""",
+    "a part of the rows": """def f(float(N,M) X) -> (O) {
+      s(i) +=! exp(X(i, j))  O(i, j) = exp(X(i, j)) / s(i) where i in 0:N, j in 0:M-1 }""",
+    "a logarithm of a part": """def f(float(N,M) X) -> (float(N,M) O) {
+      s(i) +=! exp(X(i, j))  O(i, j) = X(i, j) - log(s(i)) where i in 0:N, j in 1:M }""",
+    "a sum that is the result": """def f(float(N,M) X, float(N) a, float(N) b, float(M) c) -> (O) {
+      s(i) +=! exp(b(i) + c(j))  t(i) = b(i) - log(s(i))
+      O(i, j) = X(i, j) * t(i) - (exp(b(i)) + a(i)) / s(i) }""",
     "under a condition": """def f(float(N,M) X) -> (O) {
       E(i, j) = j <= i ? exp(0.5 * X(i, j)) : 0.0  s(i) +=! E(i, j)  O(i, j) = E(i, j) / s(i) }""",
     "under a condition and not": """def f(float(N,M) X) -> (O) {
@@ -57,7 +64,8 @@ TEXTS = {
     "name",
     [
         n
-        if n in ("an input", "a logarithm", "under a condition and not")
+        if n in ("an input", "a logarithm", "a sum that is the result", "under a condition and not")
+        or "part" in n
         else pytest.param(n, marks=pytest.mark.wide)
         for n in TEXTS
     ],

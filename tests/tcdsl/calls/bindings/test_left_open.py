@@ -12,6 +12,7 @@ import tcdsl as tc
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.calls.bindings import aside, variant
 from tcdsl.calls.bindings.signature import outermost
+from tcdsl.calls.bindings.tuned import open_config
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.calls.problems import problem_of_call
 from tcdsl.codegen.choose import compiler
@@ -135,11 +136,13 @@ def test_what_is_shown_of_sizes_is_what_their_call_runs(compiled: list[str]) -> 
     assert shown["config"] == dict(run.config.items)
 
 
-def tuned(path: Path, n: int, tile: str, gain: float) -> None:
+def tuned(path: Path, n: int, tile: str | None, gain: float, text: str = CONV) -> None:
     """Have a tile be what tuning found for so many images, by so much faster than the default."""
     image, weights = np.ones((n, 3, 5, 5), np.float32), np.ones((16, 3, 3, 3), np.float32)
-    problem = problem_of_call(tc.define(CONV).call(image, weights))
-    values = {**dict(problem.space.default.items), "g0.tile": tile, "g0.chunks": 1}
+    problem = problem_of_call(tc.define(text).call(image, weights))
+    values = dict(problem.space.default.items)
+    if tile is not None:
+        values |= {"g0.tile": tile, "g0.chunks": 1}
     config = Config.of(values)
     assert problem.space.holds(config)
     with TuningStore(path) as store:
@@ -172,3 +175,28 @@ def test_a_config_that_gains_nothing_where_it_was_tuned_serves_no_other_batch(
     (one,) = conv.variant().executables
     assert one.spec.open == ("N",)
     assert one.config.get("g0.tile") != "2x1"
+
+
+@pytest.mark.parametrize(("gain", "most"), [(1.0, 0), (2.0, 1)])
+def test_sums_that_are_never_open_are_not_asked_for_each_batch(
+    gain: float, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """def mean(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+        O(n,c,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(0,c,i,j) where y in 0:H, x in 0:W }"""
+    for n in (16, 32, 64):
+        tuned(tmp_path / "t.db", n, None, gain, text)
+    asked = []
+    choose = compiler.open_choice
+
+    def ask(*given: Any) -> Config | None:
+        asked.append(given)
+        return choose(*given)
+
+    bound = tc.define(text, cache=tmp_path / "t.db").variant()
+    monkeypatch.setattr(compiler, "open_choice", ask)
+    for n in (3, 5, 7):
+        exact = spec_for(bound, {"N": n, "C": 3, "H": 5, "W": 5, "F": 16})
+        left_open = bound._left_open(exact)
+        assert left_open.open
+        assert open_config(bound, exact, left_open, tmp_path / "t.db") is None
+    assert len(asked) <= most
