@@ -7,12 +7,14 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ParamSpec
 
 from tcdsl import library
 from tcdsl.core import Tensor
 
 __all__ = ["blank", "is_undrawn", "place", "placed", "undrawn"]
+
+P = ParamSpec("P")
 
 
 class _Place(threading.local):
@@ -26,33 +28,21 @@ class _Place(threading.local):
 _here = _Place()
 
 
-def placed(init: Callable[..., None]) -> Callable[..., None]:
-    """Give a constructor the last parameters `device` and `dtype`, as PyTorch's have.
+def placed(init: Callable[P, None]) -> Callable[P, None]:
+    """Let what a constructor's last parameters `device` and `dtype` say hold while it runs.
 
-    They hold for every tensor that `blank` makes while it runs, so for the modules that it is made
-    of too; one that is None leaves what a constructor around it has said.
+    They hold for every tensor that `blank` makes, so for the modules that it is made of too; one
+    that is None leaves what a constructor around it has said. The constructor need not read them.
     """
-    told = inspect.signature(init)
-    listed = list(told.parameters.values())
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    at = sum(p.kind is kind for p in listed)
-    more = [inspect.Parameter(name, kind, default=None) for name in ("device", "dtype")]
+    names = [*inspect.signature(init).parameters]
+    places = {name: names.index(name) for name in ("device", "dtype")}
 
     @functools.wraps(init)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
-        own = args[: at - 1]
-        given = dict(zip(("device", "dtype"), args[at - 1 :], strict=False))
-        own += args[at + 1 :]  # too many: the constructor says so
-        given |= {name: kwargs.pop(name) for name in ("device", "dtype") if name in kwargs}
-        if not given:
-            init(self, *own, **kwargs)
-            return
-        with _told(**given):
-            init(self, *own, **kwargs)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        said = {n: args[at] if at < len(args) else kwargs.get(n) for n, at in places.items()}
+        with _told(**said):
+            init(*args, **kwargs)
 
-    wrapped.__signature__ = told.replace(  # type: ignore[attr-defined]
-        parameters=[*listed[:at], *more, *listed[at:]]
-    )
     return wrapped
 
 

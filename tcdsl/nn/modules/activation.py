@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
@@ -295,7 +297,9 @@ class PReLU(Module):
     """
 
     @placed
-    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.weight = Parameter(blank(num_parameters))

@@ -148,6 +148,8 @@ class _Forward(_Conv):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self._set_up(
@@ -226,6 +228,8 @@ class _Transposed(_Conv):
         bias: bool = True,
         dilation: Size = 1,
         padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         if padding_mode != "zeros":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
@@ -45,7 +46,14 @@ class Linear(Module):
     bias: Parameter | None
 
     @placed
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -94,7 +102,13 @@ class Bilinear(Module):
 
     @placed
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.in1_features = in1_features

@@ -62,6 +62,8 @@ class RNNBase(Module):
         batch_first: bool = False,
         dropout: float = 0,
         bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
@@ -229,6 +231,8 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0,
         bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(
             _mode_of(nonlinearity),
@@ -297,7 +301,14 @@ class RNNCellBase(Module):
     bias_hh: Parameter | None
 
     @placed
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -355,7 +366,13 @@ class RNNCell(RNNCellBase):
 
     @placed
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         self.__dict__["mode"] = _mode_of(nonlinearity)
         super().__init__(input_size, hidden_size, bias)

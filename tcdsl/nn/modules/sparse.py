@@ -60,6 +60,8 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
         _weight: Tensor | None = None,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
@@ -164,6 +166,8 @@ class EmbeddingBag(Module):
         scale_grad_by_freq: bool = False,
         mode: str = "mean",
         sparse: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -46,7 +46,13 @@ def test_they_are_said_by_position_too_and_for_one_module() -> None:
     assert nn.Linear(2, 3, True, "cpu", tc.float64).weight.dtype is tc.float64
     assert nn.Linear(2, 3).weight.dtype is tc.float32
     with pytest.raises(TypeError):
-        nn.Linear(2, 3, True, "cpu", tc.float64, 1)
+        nn.Linear(2, 3, True, "cpu", tc.float64, 1)  # type: ignore[call-arg]  # checkers see it
+    with pytest.raises(TypeError, match="multiple values"):
+        nn.Linear(2, 3, True, None, device="cpu")  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        nn.Conv2d(2, 3)  # type: ignore[call-arg]
+    if TYPE_CHECKING:
+        nn.Linear("2", 3, dtype=tc.float64)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="device type"):
         nn.Linear(2, 3, device="nowhere")
     seen: list[Any] = []
