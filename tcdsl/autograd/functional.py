@@ -78,6 +78,11 @@ def _gradients(
                 f"Output of the function is independent of input {i}. This is not allowed in "
                 "strict mode."
             )
+        if strict and create_graph and g is not None and not g.requires_grad:
+            raise RuntimeError(
+                f"The derivative of the function is independent of input {i}. This is not allowed "
+                "in strict mode when create_graph=True."
+            )
     return tuple(zeros(x.detach()) if g is None else g for x, g in zip(inputs, found, strict=True))
 
 
@@ -102,7 +107,8 @@ def vjp(
     create_graph : bool
         Whether the result is recorded.
     strict : bool
-        Whether an output that does not depend on an input is an error, not zeros.
+        Whether an output that does not depend on an input is an error, not zeros; so is, of a
+        result that is recorded, a derivative that does not.
 
     Returns
     -------
@@ -137,7 +143,9 @@ def jvp(
         made, outputs = _called(func, leaves)
         weights = [zeros(o.detach()).requires_grad_() for o in outputs]
         back = _gradients(outputs, leaves, weights, create_graph=True, strict=strict)
-        found = _gradients(back, weights, by, create_graph)  # the way back is linear in weights
+        found = _gradients(
+            back, weights, by, create_graph, strict
+        )  # the way back is linear in weights
     return _result(outputs, made, create_graph), _result(found, made, create_graph)
 
 

@@ -69,6 +69,12 @@ def test_what_is_refused() -> None:
             f.hessian(lambda a: a * 2, x)
         with pytest.raises(RuntimeError, match="strict mode"):
             f.vjp(lambda a, b: a.sum(), (x, x), strict=True)
+        assert f.vjp(lambda a: a.sum(), x, strict=True)[1].tolist() == [1, 1]
+        line = {"strict": True, "create_graph": True}
+        for call in (f.jacobian, f.vjp, lambda g, a, f=f, **named: f.jvp(g, a, a, **named)):
+            with pytest.raises(RuntimeError, match="strict mode when create_graph=True"):
+                call(lambda a: a.sum(), x, **line)
+            call(lambda a: (a * a).sum(), x, **line)
         with pytest.raises(TypeError, match="either a Tensor or a tuple of Tensors"):
             f.jacobian(lambda a: 3, x)
     with pytest.raises(NotImplementedError, match="forward-mode"):
