@@ -242,6 +242,7 @@ class Uniform(Distribution):
         return (self.high - self.low).log()
 
     mean = property(lambda self: (self.high + self.low) / 2)
+    mode = property(lambda self: math.nan * self.high)
     variance = property(lambda self: (self.high - self.low) ** 2 / 12)
 
 
@@ -311,6 +312,8 @@ class Pareto(Distribution):
     def entropy(self) -> Any:
         return (self.scale / self.alpha).log() + 1 + 1 / self.alpha
 
+    mode = property(lambda self: self.scale)
+
     @property
     def mean(self) -> Any:
         a = self.alpha.clamp(min=1)
@@ -354,6 +357,11 @@ class Weibull(Distribution):
         return _EULER * (1 - 1 / k) + (self.scale / k).log() + 1
 
     mean = property(lambda self: self.scale * tc.lgamma(1 + 1 / self.concentration).exp())
+
+    @property
+    def mode(self) -> Any:
+        k = self.concentration.clamp(min=1)  # below it the density falls from 0 on
+        return self.scale * ((k - 1) / k) ** (1 / k)
 
     @property
     def variance(self) -> Any:

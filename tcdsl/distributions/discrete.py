@@ -166,6 +166,7 @@ class Binomial(ByOdds):
         "probs": c.unit_interval,
         "logits": c.real,
     }
+    has_enumerate_support = True
 
     def __init__(
         self,
@@ -192,12 +193,23 @@ class Binomial(ByOdds):
         return ways + value * self.logits - n * softplus(self.logits)
 
     def entropy(self) -> Any:
+        log_prob = self.log_prob(self._counts("entropy"))
+        return -(log_prob.exp() * log_prob).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        values = self._counts("enumerate_support")
+        return values.expand(-1, *self.batch_shape) if expand else values
+
+    def _counts(self, name: str) -> Any:
         total = int(self.total_count.max().item())
         if not (self.total_count == total).all().item():
-            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
-        values = tc.arange(total + 1, dtype=self.probs.dtype)
-        log_prob = self.log_prob(values.view(-1, *[1] * len(self.batch_shape)))
-        return -(log_prob.exp() * log_prob).sum(0)
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{name}`.")
+        values = tc.arange(total + 1, dtype=self._said().dtype)
+        return values.view(-1, *[1] * len(self.batch_shape))
+
+    @property
+    def mode(self) -> Any:
+        return ((self.total_count + 1) * self.probs).floor().minimum(self.total_count)
 
     mean = property(lambda self: self.total_count * self.probs)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
@@ -237,6 +249,7 @@ class NegativeBinomial(ByOdds):
         return ways - n * softplus(self.logits) - value * softplus(-self.logits)
 
     mean = property(lambda self: self.total_count * self.logits.exp())
+    mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0))
     variance = property(lambda self: self.mean / tc.sigmoid(-self.logits))
 
 

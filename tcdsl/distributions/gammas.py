@@ -119,6 +119,13 @@ class Beta(Distribution):
     mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
 
     @property
+    def mode(self) -> Any:
+        """The likeliest share; where both concentrations are below 1, one of two."""
+        a, b = ((v - 1).clamp(min=0) for v in self._both())
+        is_corner = (self.concentration1 < 1) & (self.concentration0 < 1)
+        return tc.where(is_corner, 1.0, a / (a + b))
+
+    @property
     def variance(self) -> Any:
         a, b = self._both()
         return a * b / ((a + b) ** 2 * (a + b + 1))

@@ -56,6 +56,14 @@ class Dirichlet(Distribution):
     mean = property(lambda self: self.concentration / self.concentration.sum(-1, True))
 
     @property
+    def mode(self) -> Any:
+        """The likeliest shares; where all concentrations are below 1, a corner."""
+        above = (self.concentration - 1).clamp(min=0)
+        corner = (tc.arange(above.shape[-1]) == 0).to(above.dtype)
+        is_corner = (self.concentration < 1).all(-1).unsqueeze(-1)
+        return tc.where(is_corner, corner, above / above.sum(-1, True))
+
+    @property
     def variance(self) -> Any:
         a, total = self.concentration, self.concentration.sum(-1, True)
         return a * (total - a) / (total**2 * (total + 1))
@@ -232,7 +240,19 @@ class MixtureSameFamily(Distribution):
             )
         self.batch_shape = Size(tuple(component_distribution.batch_shape)[:-1])
         self.event_shape = component_distribution.event_shape
-        self.support = component_distribution.support
+
+    @property
+    def support(self) -> Any:
+        """What samples of each component may be."""
+        of_each, at = self.component_distribution.support, self._at()
+        if of_each is None:
+            return None
+
+        def check(value: Any) -> Any:
+            found = of_each.check(value.unsqueeze(at))
+            return found.all(-1) if found.ndim else found
+
+        return c.Constraint(of_each.shown, check, of_each.event_dim, of_each.is_discrete)
 
     def expand(self, batch_shape: Any) -> Any:
         made = copy.copy(self)

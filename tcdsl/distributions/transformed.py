@@ -96,19 +96,18 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Any) -> Any:
         """Return the probability of samples below values; transforms go up or down."""
-        y, rises = self._checked(value), True
+        y = self._checked(value)
         for part in reversed(self.transforms):
             y = part._inverse(y)
-            if isinstance(part, t.AffineTransform):
-                rises = rises is bool(tc.as_tensor(part.scale > 0).all())
-        below = self.base_dist.cdf(y)
-        return below if rises else 1 - below
+        return self._turned(self.base_dist.cdf(y))
 
     def icdf(self, value: Any) -> Any:
-        for part in self.transforms:
-            if isinstance(part, t.AffineTransform) and not tc.as_tensor(part.scale > 0).all():
-                value = 1 - value
-        return self._through(self.base_dist.icdf(value))
+        return self._through(self.base_dist.icdf(self._turned(value)))
+
+    def _turned(self, below: Any) -> Any:
+        """Return probabilities of one side as of the other where the transforms go down."""
+        sign: Any = math.prod(part.sign for part in self.transforms)
+        return below if isinstance(sign, int | float) and sign > 0 else sign * (below - 0.5) + 0.5
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_dist}, {self.transforms})"

@@ -29,12 +29,14 @@ class Transform:
     """A function of numbers, its inverse, and ``log |dy / dx|``.
 
     A subclass says `_call(x)`, `_inverse(y)` and `log_abs_det_jacobian(x, y)`, where it has a
-    `codomain`, and in how many last dimensions an input is one (`event_dim`).
+    `codomain`, in how many last dimensions an input is one (`event_dim`), and whether it goes down
+    (`sign` is -1, by element where a tensor).
     """
 
     bijective = True
     event_dim = 0
     codomain: Any = c.real
+    sign: Any = 1
 
     def __init__(self, cache_size: int = 0) -> None:
         """Take how many pairs PyTorch would keep: here a pair is computed again."""
@@ -72,12 +74,18 @@ class _Inverse(Transform):
     def _inverse(self, y: Any) -> Any:
         return self._of(y)
 
+    sign = property(lambda self: self._of.sign)
+
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return -self._of.log_abs_det_jacobian(y, x)
 
     @property
     def inv(self) -> Transform:
         return self._of
+
+
+def _sign(of: Any) -> Any:
+    return of.sign() if isinstance(of, Tensor) else math.copysign(1, of)
 
 
 class ExpTransform(Transform):
@@ -149,6 +157,8 @@ class AffineTransform(Transform):
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         self.loc, self.scale, self.event_dim = loc, scale, event_dim
 
+    sign = property(lambda self: _sign(self.scale))
+
     def _call(self, x: Any) -> Any:
         return self.loc + self.scale * x
 
@@ -168,6 +178,8 @@ class PowerTransform(Transform):
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         self.exponent = exponent
+
+    sign = property(lambda self: _sign(self.exponent))
 
     def _call(self, x: Any) -> Any:
         return x**self.exponent
@@ -200,6 +212,8 @@ class ComposeTransform(Transform):
         self.event_dim = max((p.event_dim for p in self.parts), default=0)
         self.bijective = all(p.bijective for p in self.parts)
         self.codomain = self.parts[-1].codomain if self.parts else c.real
+
+    sign = property(lambda self: math.prod(p.sign for p in self.parts))
 
     def _call(self, x: Any) -> Any:
         for part in self.parts:

@@ -235,3 +235,21 @@ def test_all_of_a_gamma_distribution_lies_below_what_is_far_above_it() -> None:
         below = of.cdf(library.tensor((a * factor).tolist(), dtype=library.float64))
         expected = torch.special.gammainc(a, a * factor)
         assert torch.allclose(torch.tensor(below.tolist(), dtype=a.dtype), expected, rtol=1e-9)
+
+
+TURNED = """
+d.TransformedDistribution(d.Normal(B, B), [d.AffineTransform(0.0, A - 1)]).cdf(A)
+d.TransformedDistribution(d.Normal(B, B), [d.AffineTransform(0.0, -2.0)]).icdf(P)
+d.TransformedDistribution(d.Normal(B, B), d.ComposeTransform([d.AffineTransform(1.0, -2.0)])).cdf(A)
+d.TransformedDistribution(d.HalfNormal(B), [d.PowerTransform(t.tensor(-2.0))]).cdf(A)
+d.MixtureSameFamily(d.Categorical(W), d.Uniform(W - 1, W + 1)).log_prob(P[:, None] * P)
+d.Uniform(A, A + B).mode | d.Pareto(B, A + 2).mode | d.Weibull(B, A + 1).mode
+d.Beta(A + 1, B + 1).mode | d.Beta(P, P).mode | d.Dirichlet(A).mode | d.Dirichlet(P).mode
+d.Binomial(N, P).mode | d.NegativeBinomial(N, P).mode | d.Binomial(3, P).enumerate_support()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("asked", _few(TURNED))
+def test_modes_and_what_turns_a_distribution_round(asked: str) -> None:
+    for one in asked.split(" | "):
+        _compare(one)
