@@ -79,7 +79,7 @@ ROOMS = {
     " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance tcdsl/tensors",
     "tcdsl/backends": "",
     "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain",
-    "tcdsl/chance": "tcdsl/calls/process tcdsl/core",
+    "tcdsl/chance": "tcdsl/calls/process tcdsl/plain tcdsl/core",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",

@@ -1,18 +1,21 @@
 """Random numbers: one source a process draws from, its seed, its state.
 
-Kernels make their numbers themselves, `rand(seed, c)` of the language; what they need is a seed for
-each call, and that is drawn here (`Generator.draw_seed`). Permutations and the like are NumPy's.
+The source makes words, MT19937's; ops make numbers of them as PyTorch does on a CPU
+(`ops/drawing.tc`). Kernels that draw for themselves, `rand(seed, c)` of the language, have a seed
+of two words.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
+import functools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tcdsl.calls.process.locks import Lock
 
@@ -31,15 +34,34 @@ __all__ = [
 ]
 
 _MASK = (1 << 64) - 1
-_STATE_WORDS = 15  # seed, counter 4, key 2, buffer 4, place in it, half a word left: 2, version
-_VERSION = 1
+_BLOCK = 624
+
+# PyTorch's state of a CPU generator: words, then numbers that were made and not yet given out.
+_STATE: np.dtype[Any] = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "words", "normal", "has_normal"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", _BLOCK), "<f8", "<i4"],
+        "offsets": [0, 8, 12, 16, 24, 5024, 5040],
+        "itemsize": 5056,
+    }
+)
+
+Words = npt.NDArray[np.uint32]
+
+
+@functools.cache
+def _blocks() -> Any:
+    from tcdsl.plain.kernel import kernel_of_ours  # late: who draws nothing needs no kernels
+
+    return kernel_of_ours(Path(__file__).with_name("words.tc").read_text("utf-8"), "blocks")
 
 
 class Generator:
-    """A source of random numbers: Philox4x64-10 under a seed of 64 bits.
+    """A source of random numbers: MT19937 under a seed, of which it takes 32 bits.
 
-    Calls from several threads are served one by one. A forked child goes on as its parent would
-    have: give it a seed of its own where that matters, as `DataLoader` does.
+    The numbers are those of PyTorch's CPU generator. Calls from several threads are served one by
+    one. A forked child goes on as its parent would have: give it a seed of its own where that
+    matters, as `DataLoader` does.
 
     Parameters
     ----------
@@ -48,7 +70,7 @@ class Generator:
 
     References
     ----------
-    Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+    Matsumoto and Nishimura, "Mersenne Twister", 1998.
     """
 
     def __init__(self, device: str = "cpu") -> None:
@@ -60,7 +82,7 @@ class Generator:
     def __getstate__(self) -> dict[str, Any]:
         """Return all but the lock: a copy has its own."""
         with self._lock:
-            return {"_seed": self._seed, "_bits": copy.deepcopy(self._bits)}
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become what `__getstate__` was asked of."""
@@ -84,10 +106,15 @@ class Generator:
             raise RuntimeError(
                 f"manual_seed: expected a seed from -2**63 to 2**64 - 1, got {number}"
             )
-        with self._lock:
-            self._seed = number & _MASK
-            self._bits = np.random.Philox(key=self._seed)
+        state: Any = np.random.RandomState(number & 0xFFFFFFFF).get_state()
+        self._become(number & _MASK, state[1].astype(np.uint32), _BLOCK, None)
         return self
+
+    def _become(self, seed: int, key: Words, at: int, normal: float | None) -> None:
+        """Take over a state: its words are never written, so copies share them."""
+        with self._lock:
+            self._seed, self._key, self._at, self._normal = seed, key, at, normal
+            self._block: Words | None = None  # the words of the key; made when one is asked for
 
     def seed(self) -> int:
         """Begin anew from a seed that the system draws; return that."""
@@ -99,28 +126,55 @@ class Generator:
         """Return the seed that the numbers began from."""
         return self._seed
 
-    def draw_seed(self) -> int:
-        """Draw a seed for a kernel, 64 bits."""
-        with self._lock:
-            return int(self._bits.random_raw())
+    @property
+    def normal(self) -> float | None:
+        """The second of two normal numbers, which the next call gives first."""
+        return self._normal
 
-    @contextlib.contextmanager
-    def numpy(self) -> Iterator[np.random.Generator]:
-        """Lend the source to NumPy; nobody else draws meanwhile."""
+    @normal.setter
+    def normal(self, value: float | None) -> None:
+        self._normal = value
+
+    def words(self, count: int) -> Words:
+        """Draw words of 32 bits.
+
+        Returns
+        -------
+        ndarray of uint32, shape (count,)
+        """
         with self._lock:
-            yield np.random.Generator(self._bits)
+            return self._words(count)
+
+    def _words(self, count: int) -> Words:
+        if self._block is None:
+            self._block = _tempered(self._key)
+        first = self._block[self._at : self._at + count]
+        wanted = count - len(first)
+        if not wanted:
+            self._at += count
+            return first
+        blocks = -(-wanted // _BLOCK)
+        states, words = _blocks()(self._key, B=blocks)
+        self._key, self._block = states[-1].copy(), words[-1].copy()
+        self._at = wanted - (blocks - 1) * _BLOCK
+        return np.concatenate([first, words.reshape(-1)[:wanted]])
+
+    def draw_seed(self) -> int:
+        """Draw a seed for a kernel, 64 bits: two words, the high one first."""
+        high, low = self.words(2).tolist()
+        return int(high << 32 | low)
 
     def get_state(self) -> Tensor:
-        """Return the state, a tensor of bytes."""
+        """Return the state, a tensor of bytes; PyTorch's CPU generators take it too."""
         from tcdsl.core import from_numpy  # late: who only draws seeds needs no tensors
 
+        made = np.zeros((), _STATE)
         with self._lock:
-            state: Any = copy.deepcopy(self._bits.state)
-            seed = self._seed
-        words = [seed, *state["state"]["counter"], *state["state"]["key"], *state["buffer"]]
-        words += [state["buffer_pos"], state["has_uint32"], state["uinteger"], _VERSION]
-        assert len(words) == _STATE_WORDS
-        return from_numpy(np.array(words, np.uint64).view(np.uint8))
+            made["seed"], made["words"] = self._seed, self._key
+            made["left"], made["seeded"], made["next"] = _BLOCK - self._at + 1, 1, self._at % _BLOCK
+            if self._normal is not None:
+                made["normal"], made["has_normal"] = self._normal, 1
+        return from_numpy(np.frombuffer(made.tobytes(), np.uint8).copy())
 
     def set_state(self, state: Tensor) -> Generator:
         """Go on from a state; return self.
@@ -136,20 +190,30 @@ class Generator:
             If it is none.
         """
         raw = np.ascontiguousarray(state.numpy())
-        if raw.dtype != np.uint8 or raw.ndim != 1 or raw.size % 8:
+        if raw.dtype != np.uint8 or raw.ndim != 1 or raw.size != _STATE.itemsize:
+            raise RuntimeError(
+                f"set_state: expected {_STATE.itemsize} bytes of get_state, got {raw.size} of "
+                f"{raw.dtype.name}; states that were saved before numbers became PyTorch's are of "
+                "another generator and cannot be continued"
+            )
+        known = raw.view(_STATE)[0]
+        left = int(known["left"])
+        if not (1 <= left <= _BLOCK and known["seeded"] == 1 and (known["words"] >> 32 == 0).all()):
             raise RuntimeError("set_state: expected the tensor of bytes that get_state returned")
-        words = raw.view(np.uint64)
-        if words.size != _STATE_WORDS or int(words[-1]) != _VERSION or int(words[11]) > 4:
-            raise RuntimeError("set_state: expected the tensor of bytes that get_state returned")
-        bits = np.random.Philox(key=int(words[0]))
-        known: Any = bits.state
-        known["state"] = {"counter": words[1:5].copy(), "key": words[5:7].copy()}
-        known["buffer"] = words[7:11].copy()
-        known["buffer_pos"], known["has_uint32"], known["uinteger"] = (int(w) for w in words[11:14])
-        bits.state = known
-        with self._lock:
-            self._seed, self._bits = int(words[0]), bits
+        normal = float(known["normal"]) if known["has_normal"] else None
+        key = known["words"].astype(np.uint32)
+        self._become(int(known["seed"]), key, _BLOCK + 1 - left, normal)
         return self
+
+
+def _tempered(key: Words) -> Words:
+    """Return the words of a block that was made before, as `words.tc` makes them."""
+    y = key.copy()
+    y ^= y >> np.uint32(11)
+    y ^= y << np.uint32(7) & np.uint32(0x9D2C5680)
+    y ^= y << np.uint32(15) & np.uint32(0xEFC60000)
+    y ^= y >> np.uint32(18)
+    return y
 
 
 def _seed_of_the_system() -> int:
@@ -169,7 +233,7 @@ def manual_seed(seed: int) -> Generator:
 
     Notes
     -----
-    The numbers are the same in every run, but not those that PyTorch draws under the same seed.
+    The numbers on a CPU are those that PyTorch 2.13 draws under the same seed.
     """
     return default_generator.manual_seed(seed)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor
+from tcdsl.ops import drawing
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, publish
 
@@ -84,9 +85,30 @@ def flat(tensor: Tensor) -> Tensor | None:
     return tensor.view(tensor.numel()) if tensor.is_contiguous() else None
 
 
-def _drawn(tensor: Tensor, op: Any, *settings: Any, generator: Generator | None = None) -> Tensor:
-    """Fill a tensor by an op on a row of elements; element i has the number i of a fresh seed."""
-    seed = (default_generator if generator is None else generator).draw_seed()
+def _drawn(
+    tensor: Tensor, make: Any, op: Any, *settings: Any, generator: Generator | None = None
+) -> Tensor:
+    """Fill a tensor with numbers of chance.
+
+    On a CPU `make` fills a row with those of a generator's words, in the order of the tensor's
+    memory. On a GPU `op` does: element i has the number i of a fresh seed.
+    """
+    source = default_generator if generator is None else generator
+    if tensor._device:
+        return _drawn_there(tensor, op, source.draw_seed(), settings)
+    row = flat(tensor)
+    if row is not None:
+        make(row.detach() if not tensor.requires_grad else row, source, *settings)
+        return tensor
+    order = in_memory(tensor)
+    there = tensor.permute(order)
+    made = tensor.new_empty(there.shape)
+    make(flat(made), source, *settings)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return tensor.copy_(made.permute(back))
+
+
+def _drawn_there(tensor: Tensor, op: Any, seed: int, settings: Any) -> Tensor:
     row = flat(tensor)
     if row is not None:
         op(row.detach() if not tensor.requires_grad else row, seed, *settings)
@@ -94,6 +116,19 @@ def _drawn(tensor: Tensor, op: Any, *settings: Any, generator: Generator | None 
     made = tensor.new_empty(tensor.shape)
     op(flat(made), seed, *settings)
     return tensor.copy_(made)
+
+
+def in_memory(tensor: Tensor) -> list[int]:
+    """Return a tensor's dimensions as they lie in memory, the one of the longest stride first."""
+    strides = tensor.stride()
+    return sorted(range(tensor.ndim), key=lambda d: -strides[d] if tensor.shape[d] != 1 else 0)
+
+
+def empty_in_memory(tensor: Tensor) -> Tensor:
+    """Return memory of a tensor's shape, whose elements lie in the order of its own."""
+    order = in_memory(tensor)
+    made = tensor.new_empty([tensor.shape[d] for d in order])
+    return made.permute(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _check_order(name: str, low: float, high: float) -> None:
@@ -117,7 +152,7 @@ def uniform_(
         raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(named))}'")
     _floating("uniform_", input)
     _check_order("uniform_", low, high)
-    return _drawn(input, _uniform, low, high, generator=generator)
+    return _drawn(input, drawing.uniform, _uniform, low, high, generator=generator)
 
 
 def normal_(
@@ -127,7 +162,9 @@ def normal_(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     _floating("normal_", input)
-    return _drawn(input, _normal, float(mean), float(std), generator=generator)
+    in_groups = input.numel() >= 16 and input.is_contiguous()
+    make = drawing.normal if in_groups else drawing.normal_one_by_one
+    return _drawn(input, make, _normal, float(mean), float(std), generator=generator)
 
 
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -135,7 +172,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     _floating("exponential_", input)
-    return _drawn(input, _exponential, float(lambd), generator=generator)
+    return _drawn(input, drawing.exponential, _exponential, float(lambd), generator=generator)
 
 
 def cauchy_(
@@ -145,22 +182,28 @@ def cauchy_(
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     _floating("cauchy_", input)
-    return _drawn(input, _cauchy, float(median), float(sigma), generator=generator)
+    settings = float(median), float(sigma)
+    return _drawn(input, drawing.cauchy, _cauchy, *settings, generator=generator)
 
 
 def log_normal_(
     input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with numbers whose logarithm is normal."""
-    normal_(input, mean, std, generator=generator)
-    return input.exp_()
+    if input._device:
+        return normal_(input, mean, std, generator=generator).exp_()
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    _floating("log_normal_", input)
+    settings = float(mean), float(std)
+    return _drawn(input, drawing.log_normal, None, *settings, generator=generator)
 
 
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with the number of trials until the first success of probability p."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _drawn(input, _geometric, float(p), generator=generator)
+    return _drawn(input, drawing.geometric, _geometric, float(p), generator=generator)
 
 
 def bernoulli_(
@@ -170,19 +213,24 @@ def bernoulli_(
     if not isinstance(p, Tensor):
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-        return _drawn(input, _bernoulli_of_number, float(p), generator=generator)
+        make = drawing.bernoulli_of_number
+        return _drawn(input, make, _bernoulli_of_number, float(p), generator=generator)
     known: Any = p.detach()
     if not ((known >= 0) & (known <= 1)).all().item():
         raise RuntimeError("bernoulli expects probabilities in [0, 1], but got others")
-    made = input.new_empty(input.shape)
-    seed = (default_generator if generator is None else generator).draw_seed()
-    _bernoulli(flat(made), p.detach().expand(input.shape).reshape(-1), seed)
+    source, order = default_generator if generator is None else generator, in_memory(input)
+    made = empty_in_memory(input)
+    row, chances = (t.permute(order).reshape(-1) for t in (made, p.detach().expand(input.shape)))
+    if input._device:
+        _bernoulli(row, chances, source.draw_seed())
+    else:
+        drawing.bernoulli(row, source, chances)
     return input.copy_(made)
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Return 1 by the probability that each element is, else 0."""
-    return bernoulli_(input.new_empty(input.shape), input, generator=generator)
+    return bernoulli_(empty_in_memory(input), input, generator=generator)
 
 
 def random_(
@@ -197,23 +245,26 @@ def random_(
     low, high = named.pop("from", a), named.pop("to", b)
     if named:
         raise TypeError(f"random_() got an unexpected keyword argument '{next(iter(named))}'")
-    if high is None:
-        low, high = 0, _span(input) if low is None else low
-    low, high = int(low), int(high)
+    if low is None and high is None:
+        make = drawing.integers_of_type
+        if input._device:
+            return _drawn(input, None, _integers, 0, _span(input) - 1, generator=generator)
+        return _drawn(input, make, None, _span(input), generator=generator)
+    low, high = (0, int(low)) if high is None else (int(low), int(high))
     if low >= high:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    return _drawn(input, _integers, low, high - low, generator=generator)
+    return _drawn(input, drawing.integers, _integers, low, high - low, generator=generator)
 
 
 def _span(tensor: Tensor) -> int:
-    """Return how many integers from 0 on a type holds exactly."""
+    """Return how many integers a type is filled with, from 0 on: all that it holds exactly."""
     if tensor.dtype.is_floating_point:
         digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
         return 2 ** digits[tensor.dtype.name] + 1
     bits = 8 * tensor.dtype.itemsize - (1 if tensor.dtype.is_signed else 0)
-    return 2 if tensor.dtype.name == "bool" else 2 ** min(bits, 63) - 1
+    return 2 if tensor.dtype.name == "bool" else int(2 ** min(bits, 63))
 
 
 for _function in (

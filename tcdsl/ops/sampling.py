@@ -8,11 +8,13 @@ import numpy as np
 
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.ops import filling
 from tcdsl.ops.internal import to
 from tcdsl.ops.lapack import Array
 from tcdsl.ops.matrices import array_of, shown
 from tcdsl.ops.reductions import cumsum
 from tcdsl.ops.rules import first
+from tcdsl.ops.sorting import topk
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -111,7 +113,11 @@ def multinomial(
     sums = cumsum(rows, 1)
     if not rows.shape[1] or not (sums.narrow(1, rows.shape[1] - 1, 1) > 0).all().item():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    seed = (default_generator if generator is None else generator).draw_seed()
+    source = default_generator if generator is None else generator
+    if not input._device:
+        made = _drawn_here(input.detach(), num_samples, replacement, source)
+        return made if out is None else _given(out, made)
+    seed = source.draw_seed()
     if replacement:
         found = _placed(sums, _thresholds(sums, seed, COUNT=num_samples))
     else:
@@ -124,11 +130,32 @@ def multinomial(
         found = np.ascontiguousarray(order[:, :num_samples])
     made = from_numpy(found)
     made = made.squeeze(0) if input.ndim == 1 else made
-    if out is None:
-        return made
+    return made if out is None else _given(out, made)
+
+
+def _given(out: Tensor, made: Tensor) -> Tensor:
     if tuple(out.shape) != tuple(made.shape):
         out.resize_(tuple(made.shape))
     return out.copy_(made)  # type: ignore[no-any-return]
+
+
+def _drawn_here(input: Tensor, count: int, replacement: bool, source: Generator) -> Tensor:
+    """Draw as PyTorch does on a CPU: the first in an exponential race, or by rising sums."""
+    if count == 1 or not replacement:
+        race: Tensor = input / filling.exponential_(input.new_empty(input.shape), generator=source)
+        made: Tensor = topk(race, count)[1]
+        return made
+    rows = input.unsqueeze(0) if input.ndim == 1 else input
+    sums = cumsum(rows, 1)
+    sums = sums / sums.narrow(1, rows.shape[1] - 1, 1)
+    at = rows.new_empty((rows.shape[0], count), dtype=dtypes.float64)
+    wanted, shares = (
+        array_of(filling.uniform_(at, generator=source)),
+        array_of(to(sums, dtypes.float64)),
+    )
+    found = [np.searchsorted(row, numbers) for row, numbers in zip(shares, wanted, strict=True)]
+    made = from_numpy(np.stack(found))
+    return made.squeeze(0) if input.ndim == 1 else made
 
 
 def _placed(sums: Tensor, thresholds: Tensor) -> Array:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.chance.generator import Generator, default_generator
-from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
-from tcdsl.ops import filling, on_device
+from tcdsl.ops import drawing, filling, on_device
 from tcdsl.ops.formats import FORMATS
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
@@ -144,8 +144,8 @@ def randperm(
     n = operator.index(n)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    with (default_generator if generator is None else generator).numpy() as source:
-        order = from_numpy(source.permutation(n).astype(dtype.numpy))
+    order = blank((n,), dtype, "cpu", None)
+    drawing.shuffle(order, default_generator if generator is None else generator)
     if out is None:
         return finished(on_device.moved(order, place_of(device)), requires_grad)
     return blank((n,), None, device, out).copy_(order)

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.chance.generator import Generator
 from tcdsl.core import Tensor
+from tcdsl.library import randperm
 
 __all__ = [
     "ChainDataset",
@@ -227,8 +228,7 @@ def random_split(
             "Sum of input lengths does not equal the length of the input dataset! Expected "
             f"lengths that add up to {count}, got {list(lengths)}, {sum(lengths)}"
         )
-    with (default_generator if generator is None else generator).numpy() as source:
-        order = source.permutation(count).tolist()
+    order = randperm(count, generator=generator).tolist()
     sizes = [int(n) for n in lengths]
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - n : end]) for n, end in zip(sizes, ends, strict=True)]

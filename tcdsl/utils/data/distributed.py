@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sized
 
 import numpy as np
 
+from tcdsl.chance.generator import Generator
+from tcdsl.library import randperm
 from tcdsl.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -63,7 +65,8 @@ class DistributedSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         order = np.arange(len(self.dataset))
         if self.shuffle:
-            order = np.random.Generator(np.random.Philox(self.seed + self.epoch)).permutation(order)
+            source = Generator().manual_seed(self.seed + self.epoch)
+            order = randperm(len(self.dataset), generator=source).numpy()
         even = np.resize(order, self.total_size)
         return iter(even[self.rank :: self.num_replicas].tolist())
 

@@ -156,7 +156,11 @@ class DataLoader:
         return {**vars(self), "_kept": None}
 
     def __iter__(self) -> Iterator[Any]:
-        return self._by_workers() if self.num_workers else self._here()
+        seed = 0
+        if self._kept is None:  # drawn by a walk without workers too, as PyTorch does
+            source = default_generator if self.generator is None else self.generator
+            seed = source.draw_seed() & (1 << 63) - 1
+        return self._by_workers(seed) if self.num_workers else self._here()
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
@@ -185,8 +189,8 @@ class DataLoader:
                 raise
             yield batch
 
-    def _by_workers(self) -> Iterator[Any]:
-        workers = self._kept or self._workers()
+    def _by_workers(self, seed: int) -> Iterator[Any]:
+        workers = self._kept or self._workers(seed)
         if self.persistent_workers and self._kept is None:
             self._kept = workers
             weakref.finalize(self, workers.end)
@@ -200,12 +204,11 @@ class DataLoader:
             if not self.persistent_workers:
                 workers.end()
 
-    def _workers(self) -> Workers:
-        source = default_generator if self.generator is None else self.generator
+    def _workers(self, seed: int) -> Workers:
         return Workers(
             self.num_workers,
             self._fetch(),
-            source.draw_seed() >> 1,
+            seed,
             self.worker_init_fn,
             self.multiprocessing_context or multiprocessing.get_context(),
             self.timeout,

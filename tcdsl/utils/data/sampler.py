@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.library import from_numpy, multinomial, randint, randperm
 
 __all__ = [
     "BatchSampler",
@@ -94,12 +95,18 @@ class RandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         count, wanted = len(self.data_source), self.num_samples
-        with _source(self.generator).numpy() as source:
-            if self.replacement:
-                return iter(source.integers(0, count, wanted).tolist())
-            turns = -(-wanted // count) if count else 0
-            order = [i for _ in range(turns) for i in source.permutation(count).tolist()]
-        return iter(order[:wanted])
+        source = self.generator
+        if source is None:  # one seed of the process's, whatever the number of samples
+            source = Generator().manual_seed(default_generator.draw_seed() & (1 << 63) - 1)
+        if self.replacement:
+            for begin in range(0, wanted, 32):
+                size = (min(32, wanted - begin),)
+                yield from randint(count, size, generator=source).tolist()
+            return
+        for _ in range(wanted // count if count else 0):
+            yield from randperm(count, generator=source).tolist()
+        if count:
+            yield from randperm(count, generator=source).tolist()[: wanted % count]
 
     def __len__(self) -> int:
         return self.num_samples
@@ -113,9 +120,8 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        with _source(self.generator).numpy() as source:
-            order = source.permutation(len(self.indices)).tolist()
-        return iter([self.indices[i] for i in order])
+        for i in randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[i]
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -170,10 +176,9 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        p = self.weights / self.weights.sum()
-        with _source(self.generator).numpy() as source:
-            drawn = source.choice(len(p), self.num_samples, replace=self.replacement, p=p)
-        return iter(drawn.tolist())
+        yield from multinomial(
+            from_numpy(self.weights), self.num_samples, self.replacement, generator=self.generator
+        ).tolist()
 
     def __len__(self) -> int:
         return self.num_samples
@@ -220,10 +225,6 @@ class BatchSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         count = len(self.sampler)  # type: ignore[arg-type]  # who asks for the length has a sampler with one
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
-
-
-def _source(generator: Generator | None) -> Generator:
-    return default_generator if generator is None else generator
 
 
 def _check_count(num_samples: int) -> None:

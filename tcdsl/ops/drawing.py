@@ -1,0 +1,170 @@
+"""Numbers of a generator's words, as PyTorch makes them on a CPU; none has a gradient.
+
+A tensor is filled in the order of its memory. Words are drawn in parts, so that those of a large
+tensor stay in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcdsl.chance.generator import Generator
+from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.ops.rules import first
+from tcdsl.ops.table import Family
+
+ops = Family(__file__)
+
+_PART = 1 << 19  # elements whose words are drawn at once; a multiple of 16
+_LONG = 1 << 28  # from so many integers on, each is made of two words
+
+
+def _filling(name: str) -> Any:
+    return ops.op(name, types=first, vjp=None, writes=True)
+
+
+_uniform = _filling("uniform")
+_uniform_of_two = _filling("uniform_of_two")
+_normal = _filling("normal")
+_normal_of_two = _filling("normal_of_two")
+_pairs = _filling("pairs")
+_scaled = _filling("scaled")
+_scaled_exp = _filling("scaled_exp")
+_integers = _filling("integers")
+_integers_of_two = _filling("integers_of_two")
+_exponential = _filling("exponential")
+_cauchy = _filling("cauchy")
+_geometric = _filling("geometric")
+_bernoulli_of_number = _filling("bernoulli_of_number")
+_bernoulli = _filling("bernoulli")
+_bernoulli_of_two = _filling("bernoulli_of_two")
+_shuffle = _filling("shuffle")
+
+
+def _words(source: Generator, *shape: int) -> Tensor:
+    return from_numpy(source.words(int(np.prod(shape))).view(np.int32).reshape(shape))
+
+
+def _in_parts(op: Any, row: Tensor, source: Generator, each: int, *settings: Any) -> None:
+    """Fill a row by an op that makes each element of `each` words."""
+    count = row.numel()
+    for begin in range(0, count, _PART):
+        size = min(_PART, count - begin)
+        part = row if size == count else row.narrow(0, begin, size)
+        op(part, _words(source, *((size,) if each == 1 else (size, each))), *settings)
+
+
+def uniform(row: Tensor, source: Generator, low: float, high: float) -> None:
+    """Fill with numbers that are uniform in [low, high)."""
+    if row.dtype is dtypes.float64:
+        _in_parts(_uniform_of_two, row, source, 2, low, high)
+    else:
+        _in_parts(_uniform, row, source, 1, low, high)
+
+
+def normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
+    """Fill a row of 16 or more with normal numbers, in groups of 16.
+
+    What no group takes is filled with the last 16 once more, of fresh words.
+    """
+    count, is_double = row.numel(), row.dtype is dtypes.float64
+    op, each = (_normal_of_two, (2,)) if is_double else (_normal, ())
+    whole = count - count % 16
+    for begin in range(0, whole, _PART):
+        groups = min(_PART, whole - begin) // 16
+        part = row.narrow(0, begin, 16 * groups).view(groups, 16)
+        op(part, _words(source, groups, 16, *each), mean, std)
+    if count != whole:
+        if row.dtype.itemsize > 2:  # of halves PyTorch draws none for the rest at first
+            source.words((count - whole) * (2 if is_double else 1))
+        op(row.narrow(0, count - 16, 16).view(1, 16), _words(source, 1, 16, *each), mean, std)
+
+
+def normal_one_by_one(row: Tensor, source: Generator, mean: float, std: float) -> None:
+    """Fill with normal numbers that are made in pairs, as float64.
+
+    The second number of the last pair is the generator's where the row ends before it.
+    """
+    _of_pairs(_scaled, row, source, mean, std)
+
+
+def log_normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
+    """Fill with numbers whose logarithm is normal."""
+    _of_pairs(_scaled_exp, row, source, mean, std)
+
+
+def _of_pairs(op: Any, row: Tensor, source: Generator, mean: float, std: float) -> None:
+    for begin in range(0, row.numel(), _PART):
+        part = row.narrow(0, begin, min(_PART, row.numel() - begin))
+        op(part, _next_normals(part.numel(), source), mean, std)
+
+
+def _next_normals(count: int, source: Generator) -> Tensor:
+    kept, source.normal = source.normal, None
+    wanted = count - (kept is not None)
+    pairs = -(-wanted // 2)
+    made = np.empty(2 * pairs + (kept is not None))
+    if kept is not None:
+        made[0] = kept
+    if pairs:
+        _pairs(
+            from_numpy(made[len(made) - 2 * pairs :].reshape(pairs, 2)), _words(source, pairs, 4)
+        )
+    if wanted % 2:
+        source.normal = float(made[-1])
+    return from_numpy(made[:count])
+
+
+def integers(row: Tensor, source: Generator, low: int, count: int) -> None:
+    """Fill with integers from low on, `count` of them, at most 2^64."""
+    if count < _LONG:
+        _in_parts(_integers, row, source, 1, low, count)
+    else:
+        _in_parts(_integers_of_two, row, source, 2, low, count & (2**64 - 1))
+
+
+def integers_of_type(row: Tensor, source: Generator, count: int) -> None:
+    """Fill with integers from 0 on, `count` of them, by words as wide as the type."""
+    if row.dtype in (dtypes.int64, dtypes.float64):
+        _in_parts(_integers_of_two, row, source, 2, 0, count)
+    else:
+        _in_parts(_integers, row, source, 1, 0, count)
+
+
+def exponential(row: Tensor, source: Generator, lambd: float) -> None:
+    """Fill with numbers of the density ``lambd exp(-lambd x)``."""
+    _in_parts(_exponential, row, source, 2, lambd)
+
+
+def cauchy(row: Tensor, source: Generator, median: float, sigma: float) -> None:
+    """Fill with numbers of Cauchy's distribution."""
+    _in_parts(_cauchy, row, source, 2, median, sigma)
+
+
+def geometric(row: Tensor, source: Generator, p: float) -> None:
+    """Fill with the number of trials until the first success of probability p."""
+    _in_parts(_geometric, row, source, 2, p)
+
+
+def bernoulli_of_number(row: Tensor, source: Generator, p: float) -> None:
+    """Fill with 1 by probability p, else 0."""
+    _in_parts(_bernoulli_of_number, row, source, 2, p)
+
+
+def bernoulli(row: Tensor, source: Generator, p: Tensor) -> None:
+    """Fill with 1 by the probabilities of another row, else 0."""
+    op, each = (_bernoulli_of_two, (2,)) if p.dtype is dtypes.float64 else (_bernoulli, ())
+    for begin in range(0, row.numel(), _PART):
+        size = min(_PART, row.numel() - begin)
+        op(row.narrow(0, begin, size), p.narrow(0, begin, size), _words(source, size, *each))
+
+
+def shuffle(row: Tensor, source: Generator) -> None:
+    """Fill with the integers from 0 on in an order of chance."""
+    count = row.numel()
+    if count:
+        words = np.zeros(count, np.int32)  # the last place has no choice and draws no word
+        words[:-1] = source.words(count - 1).view(np.int32)
+        _shuffle(row, from_numpy(words))
