@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl import names
-from tcdsl.as_torch.absent import missing
+from tcdsl.as_torch.absent import absent_module, missing
 
 __all__ = ["VERSIONS", "install"]
 
@@ -59,6 +59,10 @@ class _Finder(importlib.abc.MetaPathFinder):
             rest.split(".")[0] not in names.ROOMS
             or importlib.util.find_spec(f"tcdsl.{rest}") is None
         ):
+            if why := absent_module(rest):
+                raise ModuleNotFoundError(
+                    f"No module named '{fullname}' in tcdsl: {why}", name=fullname
+                )
             return None
         return importlib.machinery.ModuleSpec(fullname, _Loader(rest), is_package=True)
 

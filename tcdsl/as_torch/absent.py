@@ -42,6 +42,21 @@ REASONS = {
 }  # fmt: skip
 
 
+_MODULES = {
+    "utils.tensorboard": "write numbers to a file",
+    "utils.cpp_extension": "kernels are texts: see tcdsl.define",
+    "utils.mobile_optimizer": "models are not exported",
+}
+
+
+def absent_module(name: str) -> str:
+    """Return why a submodule of `torch` is not here or what to use; or nothing."""
+    for known in (name, name.partition(".")[0]):
+        if found := _MODULES.get(known, REASONS.get(known, "")):
+            return found
+    return ""
+
+
 def missing(name: str) -> str:
     """Return the end of a message: why a name is not here or what to use, else the nearest name."""
     if name in REASONS:

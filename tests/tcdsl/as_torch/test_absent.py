@@ -45,11 +45,19 @@ def test_scripts_are_told_and_tensors_have_their_methods() -> None:
         "assert torch.Tensor.abs\n"
         "try: torch.jit.script\n"
         "except AttributeError as error: print(error)\n"
+        "for name in ('jit', 'utils.tensorboard', 'distributed.rpc', 'no_such_thing'):\n"
+        "    try: __import__(f'torch.{name}')\n"
+        "    except ImportError as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert "leave script and trace out" in done.stdout
+    told = done.stdout.splitlines()
+    assert "leave script and trace out" in told[0]
+    assert told[1].startswith("No module named 'torch.jit' in tcdsl: models are compiled")
+    assert told[2].startswith("No module named 'torch.utils.tensorboard' in tcdsl: write numbers")
+    assert told[3].startswith("No module named 'torch.distributed' in tcdsl: processes do not")
+    assert told[4] == "No module named 'torch.no_such_thing'"
 
 
 @pytest.mark.parametrize("name", special.__all__)
