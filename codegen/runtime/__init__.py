@@ -271,8 +271,11 @@ def _first_threads() -> int:
     wanted = os.environ.get("TCDSL_THREADS", "")
     if not wanted:
         return min(usable_cores(), MAX_THREADS)
-    if not wanted.isdecimal() or not 1 <= int(wanted) <= MAX_THREADS:
-        raise DeviceError(f"TCDSL_THREADS is '{wanted}', expected a number from 1 to {MAX_THREADS}")
+    few = wanted.isdecimal() and len(wanted) < 10  # int refuses a text of thousands of digits
+    if not few or not 1 <= int(wanted) <= MAX_THREADS:
+        raise DeviceError(
+            f"TCDSL_THREADS is '{wanted:.40}', expected a number from 1 to {MAX_THREADS}"
+        )
     return int(wanted)
 
 

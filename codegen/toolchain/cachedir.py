@@ -102,6 +102,12 @@ def subfolder(name: str) -> Path:
         try:
             path = cache_dir() / name
             path.mkdir(exist_ok=True, mode=0o700)
+            if name in _OF_CODE and not is_ours(path):
+                raise CacheError(
+                    f"'{path}', from which machine code is loaded, belongs to another user, or"
+                    " others may write to it\n  note: remove it, or set TCDSL_CACHE to a folder of"
+                    " your own"
+                )
             if name in _OF_CODE and _is_noexec(path):
                 raise CacheError(
                     f"the cache folder '{path.parent}' lies where no machine code may be loaded: "
@@ -160,9 +166,18 @@ def is_lasting() -> bool:
     except CacheError:
         return False
     parts = [folder, *(p for name in _OF_CODE if (p := folder / name).exists())]
-    return all(os.access(p, os.W_OK) and not _is_noexec(p) for p in parts) and not lacks_room(
-        folder
-    )
+    return all(
+        os.access(p, os.W_OK) and is_ours(p) and not _is_noexec(p) for p in parts
+    ) and not lacks_room(folder)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder is this user's, and nobody else may put a file there."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def lacks_room(folder: Path) -> bool:
@@ -248,12 +263,13 @@ def content_of(path: Path) -> bytes:
     OSError
         If it cannot be read.
     ValueError
-        If it is a pipe or a device, or far larger than any that is kept.
+        If it is a pipe or a device, another user's, or far larger than any that is kept.
     """
     # A pipe is opened without a writer, so that what it is can be asked of what was opened.
     with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as f:
         status = os.fstat(f.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+        is_file = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if not is_file or status.st_size > _MOST_BYTES:
             raise ValueError(f"'{path}' is no file of the cache")
         return f.read(status.st_size)  # of any other number it would take as much memory
 

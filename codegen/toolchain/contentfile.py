@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cachedir import cache_dir, content_of, places, subfolder
+from tcdsl.codegen.toolchain.cachedir import cache_dir, content_of, is_ours, places, subfolder
 
 _LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
 
@@ -73,7 +73,10 @@ def move_into_place(made: Path, name: str, key: str, suffix: str) -> Path:
     """Return where a file made in the cache lies from now on."""
     place = subfolder("objects") / key[:2]
     place.mkdir(exist_ok=True, mode=0o700)
+    if not is_ours(place):
+        raise OSError(errno.EACCES, "others may write to it, or own it", str(place))
     target = place / f"{stem(name)}-{key}-{_sum(made.read_bytes())}{suffix}"
+    made.chmod(0o700)  # whatever a compiler gave it
     os.replace(made, target)
     return target
 
@@ -108,11 +111,15 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _named(folder: Path, key: str, suffix: str) -> list[Path]:
-    """Return the files of a folder that have a key and a suffix in their names."""
+    """Return the files of a folder that have a key and a suffix in their names.
+
+    None where others may put files there: to know the sum of its content, anybody can name a file.
+    """
     try:
-        return [folder / n for n in os.listdir(folder) if key in n and n.endswith(suffix)]
+        found = [folder / n for n in os.listdir(folder) if key in n and n.endswith(suffix)]
     except OSError:
         return []
+    return found if found and is_ours(folder) and is_ours(folder.parent) else []
 
 
 def remove(path: Path) -> None:

@@ -39,9 +39,9 @@ def test_the_first_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1 <= runtime._first_threads() <= len(os.sched_getaffinity(0))
     monkeypatch.setenv("TCDSL_THREADS", "7")
     assert runtime._first_threads() == 7
-    for text in ("0", "many", "-1", "257"):
+    for text in ("0", "many", "-1", "257", "1000000000", "9" * 5000):
         monkeypatch.setenv("TCDSL_THREADS", text)
-        with pytest.raises(DeviceError, match=f"TCDSL_THREADS is '{text}', expected a number"):
+        with pytest.raises(DeviceError, match=f"TCDSL_THREADS is '{text:.40}', expected a number"):
             runtime._first_threads()
 
 

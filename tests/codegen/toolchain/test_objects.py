@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cc, contentfile, objects
+from tcdsl.codegen.toolchain import cachedir, cc, contentfile, objects
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
@@ -228,6 +228,31 @@ def test_a_folder_that_others_write_to_is_refused_and_left_as_it_is(cache: Path)
     with pytest.raises(CompileError, match=r"others may write .*\n.*chmod 700"):
         cache_dir()
     assert cache.stat().st_mode & 0o777 == 0o777
+
+
+@pytest.mark.parametrize("which", ["objects", "of keys"])
+def test_what_lies_where_others_may_write_is_not_loaded(
+    which: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes there can name a file so that its sum holds."""
+    monkeypatch.setattr(cachedir, "_stand_in", cachedir._StandIn())
+    path = compile_source(number(7))
+    assert path.stat().st_mode & 0o777 == 0o700
+    open_to_all = cache / "objects" if which == "objects" else path.parent
+    open_to_all.chmod(0o777)
+    assert lookup(key_of(number(7), find_compiler())) is None
+    with pytest.warns(UserWarning, match="others may write to it"):
+        assert cache not in compile_source(number(7)).parents
+    open_to_all.chmod(0o700)
+    assert lookup(key_of(number(7), find_compiler())) == path
+
+
+def test_a_file_of_another_user_is_not_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compile_source(number(7))
+    user = os.geteuid()
+    monkeypatch.setattr(cachedir.os, "geteuid", lambda: user + 1)
+    with pytest.raises(ValueError, match="no file of the cache"):
+        cachedir.content_of(path)
 
 
 def test_a_cache_that_cannot_be_made_says_how_to_move_it(
