@@ -1,7 +1,8 @@
 """Processes that do tasks, as many at a time as there are cores.
 
-A worker runs ``python -P -m`` of this module, takes pickled tasks over a pipe, and sends back why
-each failed, "" where it did not. Compilers are its children: ended by a signal it leaves none.
+A worker runs ``python -P -m`` of this module, takes pickled tasks over a pipe, and sends back that
+it is there, then why each failed, "" where it did not. Compilers are its children: ended by a
+signal it leaves none.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class _Member:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
         self._is_stopped = False
+        self._is_ready = False  # the process has loaded us: until then Ctrl-C is a traceback of it
         self._lock = threading.Lock()  # a process is started, or stopped
         self.thread = threading.Thread(target=self._work, daemon=True)
 
@@ -87,7 +89,7 @@ class _Member:
         with self._lock:
             self._is_stopped = True
             if self._process is not None and self._process.poll() is None:
-                self._process.send_signal(signal.SIGINT)
+                self._process.send_signal(signal.SIGINT if self._is_ready else signal.SIGTERM)
 
     def _work(self) -> None:
         try:
@@ -109,6 +111,9 @@ class _Member:
         if self._channel is None or self._process is None:
             return "stopped"
         try:
+            if not self._is_ready:
+                self._channel.recv_bytes()
+                self._is_ready = True
             self._channel.send_bytes(task)
             return self._channel.recv_bytes().decode()
         except (EOFError, OSError):
@@ -136,6 +141,7 @@ class _Member:
         with self._lock:
             process, channel = self._process, self._channel
             self._process = self._channel = None
+            self._is_ready = False
         if channel is not None:
             channel.close()  # it ends when there is nobody to ask it
         if process is not None:
@@ -153,6 +159,7 @@ def main() -> int:
         contextlib.suppress(EOFError, OSError, KeyboardInterrupt),
         Connection(int(sys.argv[1])) as channel,
     ):
+        channel.send_bytes(b"ready")
         while True:
             task = unpacked(channel.recv_bytes())
             channel.send_bytes(_answer(task).encode())

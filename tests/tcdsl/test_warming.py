@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -223,6 +225,20 @@ def test_whoever_stops_listening_ends_the_processes(own_cache: None) -> None:
     cache = Path(os.environ["TCDSL_CACHE"])
     assert len(list((cache / "objects").rglob("inc*.so"))) >= 2, "what is compiled is kept"
     assert not any((cache / "building").iterdir())
+
+
+def test_a_worker_that_is_stopped_before_it_is_there_says_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C would be a traceback of whatever it is importing."""
+    member = worker._Member(queue.SimpleQueue(), queue.SimpleQueue())
+    member._start()
+    process = member._process
+    assert process is not None
+    member.stop()
+    member._end()
+    assert process.returncode == -signal.SIGTERM
+    assert capfd.readouterr().err == ""
 
 
 def test_an_interpreter_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
