@@ -250,7 +250,7 @@ def test_what_lies_where_others_may_write_is_not_loaded(
 def test_a_file_of_another_user_is_not_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = compile_source(number(7))
     user = os.geteuid()
-    monkeypatch.setattr(cachedir.os, "geteuid", lambda: user + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     with pytest.raises(ValueError, match="no file of the cache"):
         cachedir.content_of(path)
 
