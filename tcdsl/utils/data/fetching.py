@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.utils.data.dataset import IterableDataset
 
-__all__ = ["Collate", "Fetch", "Fetcher", "WorkerInfo", "get_worker_info"]
+__all__ = ["Batches", "Collate", "Failed", "Fetch", "Fetcher", "WorkerInfo", "get_worker_info"]
 
 Collate = Callable[[Any], Any]
 
@@ -51,6 +51,36 @@ class Fetch:
     def is_in_turn(self) -> bool:
         """Whether the set has no numbers."""
         return isinstance(self.dataset, IterableDataset)
+
+
+class Failed:
+    """Stands for a batch that raised: the walk goes on behind it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Batches(Iterator[Any]):
+    """One walk over a loader's batches; where one raised its error is raised, and the next comes.
+
+    Parameters
+    ----------
+    made : iterator of batches, or of Failed
+    loader : Sized
+        Whose length it has.
+    """
+
+    def __init__(self, made: Iterator[Any], loader: Sized) -> None:
+        self._made, self._loader = made, loader
+
+    def __next__(self) -> Any:
+        batch = next(self._made)
+        if isinstance(batch, Failed):
+            raise batch.error
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._loader)
 
 
 class Fetcher:

@@ -12,7 +12,7 @@ from typing import Any
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.utils.data.collate import default_collate, default_convert
 from tcdsl.utils.data.dataset import IterableDataset
-from tcdsl.utils.data.fetching import Collate, Fetch, Fetcher
+from tcdsl.utils.data.fetching import Batches, Collate, Failed, Fetch, Fetcher
 from tcdsl.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from tcdsl.utils.data.workers import Workers
 
@@ -160,7 +160,7 @@ class DataLoader:
         if self._kept is None:  # drawn by a walk without workers too, as PyTorch does
             source = default_generator if self.generator is None else self.generator
             seed = source.draw_seed() & (1 << 63) - 1
-        return self._by_workers(seed) if self.num_workers else self._here()
+        return Batches(self._by_workers(seed) if self.num_workers else self._here(), self)
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
@@ -187,6 +187,8 @@ class DataLoader:
                 if fetch.is_in_turn:
                     return
                 raise
+            except Exception as error:
+                batch = Failed(error)
             yield batch
 
     def _by_workers(self, seed: int) -> Iterator[Any]:

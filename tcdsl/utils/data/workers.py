@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.chance.generator import manual_seed
-from tcdsl.utils.data.fetching import Fetch, Fetcher, WorkerInfo, begin_as
+from tcdsl.utils.data.fetching import Failed, Fetch, Fetcher, WorkerInfo, begin_as
 
 __all__ = ["Workers"]
 
@@ -73,8 +73,8 @@ class Workers:
         Raises
         ------
         RuntimeError
-            If a worker ended, or took longer than the timeout. What a set raises in a worker is
-            raised in its type, with the worker's own traceback as its text.
+            If a worker ended, or took longer than the timeout. What a set raises in a worker comes
+            as a Failed of its type, with the worker's own traceback as its text.
         """
         walk, rest = next(_walks), iter(wanted)
         turns = collections.deque(range(len(self._executors)))
@@ -128,9 +128,11 @@ class Workers:
             ) from error
         except Exception as error:  # a batch that cannot be sent
             text = str(error.__cause__ or error).strip('\n" ')
-            raise _caught(type(error), text, number) from error
+            failed = _caught(type(error), text, number)
+            failed.__cause__ = error
+            return Failed(failed)
         if isinstance(batch, _Raised):
-            raise _caught(batch.kind, batch.text, number)
+            return Failed(_caught(batch.kind, batch.text, number))
         return batch
 
     def end(self) -> None:

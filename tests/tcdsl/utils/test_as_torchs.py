@@ -46,6 +46,34 @@ SAMPLES = [
 ]  # fmt: skip
 
 
+class _Bad:
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, i: int) -> int:
+        if i in (1, 2):
+            raise RuntimeError("bad")
+        return i
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_walk_goes_on_behind_a_batch_that_raised(workers: int) -> None:
+    found = []
+    for u in (OURS, THEIRS):
+        loader = u.d.DataLoader(_Bad(), num_workers=workers, persistent_workers=workers > 0)
+        walk: Any = iter(loader)
+        said: list[Any] = [len(walk)]
+        while True:
+            try:
+                said.append(next(walk).tolist())
+            except StopIteration:
+                break
+            except RuntimeError:
+                said.append("bad")
+        found.append(said)
+    assert found[0] == found[1] == [5, [0], "bad", "bad", [3], [4]]
+
+
 def _stream(u: Any, count: int, is_split: bool = False) -> Any:
     class Stream(u.d.IterableDataset):  # type: ignore[misc]
         def __iter__(self) -> Iterator[int]:
