@@ -19,9 +19,10 @@ def inplace_pairs(program: Program) -> tuple[tuple[int, int], ...]:
     for elementwise programs: each statement assigns over plain indices without reduction, and reads
     the parameter, and whatever the program itself writes, at the subscripts it writes; and nothing
     reads the parameter after the return was first written, nor again in a loop. And for what a
-    return begins with, whatever is written over it later (`begun`).
+    return begins with, whatever is written over it later (`begun`), and for a parameter of which
+    nothing but the sizes is asked.
     """
-    begun_pairs = tuple(_begun(program))
+    begun_pairs = (*_begun(program), *_unread(program))
     if program.loops or not all(_is_elementwise(s) for s in program.statements):
         return begun_pairs
     written = {program.buffer(s.target).tensor for s in program.statements}
@@ -100,6 +101,23 @@ def _begun(program: Program) -> Iterator[tuple[int, int]]:
                 and set(reads) == {(first, stmt.subs)}
             ):
                 yield r, p
+
+
+def _unread(program: Program) -> Iterator[tuple[int, int]]:
+    """Yield the pairs whose parameter is neither read nor written."""
+    asked = {
+        program.buffer(name).tensor
+        for s in program.statements
+        for name in (s.target, *(read.tensor for read in s.reads()))
+    }
+    for p, source in enumerate(program.inputs):
+        shape = program.buffer(source).shape
+        if shape and program.buffer(source).tensor not in asked:
+            yield from (
+                (r, p)
+                for r, target in enumerate(program.outputs)
+                if program.buffer(target).shape == shape
+            )
 
 
 def _is_elementwise(stmt: Statement) -> bool:

@@ -88,11 +88,12 @@ def _zero_of_nothing(name: str) -> None:
         ignore_index: int = -100,
         reduce: bool | None = None,
         reduction: str = "mean",
+        **later: float,  # label_smoothing, which layers hand on
     ) -> Any:
         averages = reduction == "mean" and size_average is not False and reduce is not False
         if averages and bool((target == ignore_index).all()):
             reduction, size_average, reduce = "sum", None, None
-        return now(input, target, weight, size_average, ignore_index, reduce, reduction)
+        return now(input, target, weight, size_average, ignore_index, reduce, reduction, **later)
 
     _swap(name, then)
 

@@ -50,10 +50,10 @@ Words = npt.NDArray[np.uint32]
 
 
 @functools.cache
-def _blocks() -> Any:
+def _kernel(name: str) -> Any:
     from tcdsl.plain.kernel import kernel_of_ours  # late: who draws nothing needs no kernels
 
-    return kernel_of_ours(Path(__file__).with_name("words.tc").read_text("utf-8"), "blocks")
+    return kernel_of_ours(Path(__file__).with_name("words.tc").read_text("utf-8"), name)
 
 
 class Generator:
@@ -147,17 +147,19 @@ class Generator:
 
     def _words(self, count: int) -> Words:
         if self._block is None:
-            self._block = _tempered(self._key)
+            self._block = _kernel("tempered")(self._key)
         first = self._block[self._at : self._at + count]
         wanted = count - len(first)
         if not wanted:
             self._at += count
             return first
         blocks = -(-wanted // _BLOCK)
-        states, words = _blocks()(self._key, B=blocks)
+        states, words = _kernel("blocks")(self._key, B=blocks)
         self._key, self._block = states[-1].copy(), words[-1].copy()
         self._at = wanted - (blocks - 1) * _BLOCK
-        return np.concatenate([first, words.reshape(-1)[:wanted]])
+        drawn = np.empty(count, np.uint32)
+        drawn[: len(first)], drawn[len(first) :] = first, words.reshape(-1)[:wanted]
+        return drawn
 
     def draw_seed(self) -> int:
         """Draw a seed for a kernel, 64 bits: two words, the high one first."""
@@ -204,16 +206,6 @@ class Generator:
         key = known["words"].astype(np.uint32)
         self._become(int(known["seed"]), key, _BLOCK + 1 - left, normal)
         return self
-
-
-def _tempered(key: Words) -> Words:
-    """Return the words of a block that was made before, as `words.tc` makes them."""
-    y = key.copy()
-    y ^= y >> np.uint32(11)
-    y ^= y << np.uint32(7) & np.uint32(0x9D2C5680)
-    y ^= y << np.uint32(15) & np.uint32(0xEFC60000)
-    y ^= y >> np.uint32(18)
-    return y
 
 
 def _seed_of_the_system() -> int:

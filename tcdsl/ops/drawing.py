@@ -6,6 +6,7 @@ tensor stay in the cache.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ _shuffle = _filling("shuffle")
 
 
 def _words(source: Generator, *shape: int) -> Tensor:
-    return from_numpy(source.words(int(np.prod(shape))).view(np.int32).reshape(shape))
+    return from_numpy(source.words(math.prod(shape)).view(np.int32).reshape(shape))
 
 
 def _in_parts(op: Any, row: Tensor, source: Generator, each: int, *settings: Any) -> None:

@@ -126,6 +126,17 @@ def test_an_output_may_be_the_view_of_an_input_that_is_read_at_the_same_point() 
     assert add.variant().signature.inplace == ((0, 0), (0, 1))
 
 
+def test_an_output_may_lie_where_an_input_is_only_asked_for_its_size() -> None:
+    count = kernel("""def count(float(N) x, float(N) step) -> (float(N) y) {
+      y(n) = 0 where exists x(n)
+      for n in 1:N { y(n) = y(n - 1) + step(n) }
+    }""")
+    x, step = normal(50), np.arange(50, dtype=np.float32)
+    count(x, step, out=x)
+    np.testing.assert_array_equal(x, np.cumsum(step))
+    assert count.variant().signature.inplace == ((0, 0),)
+
+
 def test_an_output_may_begin_as_an_input_and_be_written_over() -> None:
     """The way of the library to write parts of a tensor; what lies there already is not copied."""
     head = "def put(float(A,B) x, int64(N) i, float(N,B) v) -> (float(A,B) y) {\n"

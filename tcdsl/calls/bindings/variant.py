@@ -297,15 +297,23 @@ class Variant(Binding):
         if is_known or self._asked >= ASKED:
             return True
         self._asked += 1
-        from tcdsl.codegen.choose import compiler  # on use
 
         config = self._made.generic_choice(spec, sizes)[0] if common is None else common.config
-        both = (spec, config), self._own_choice(exact, sizes)
-        for_all, own = (compiler.cost_ns(self.program, *x, self.machine, sizes) for x in both)
-        found = for_all < max(WELL_ABOVE * own, own + WORTH_NS)
+        for_all = self._cost_ns(spec, config, sizes)
+        own = self._cost_ns(exact, self.default_of_calls(exact, sizes), sizes)
+        found = for_all is None or own is None or for_all < max(WELL_ABOVE * own, own + WORTH_NS)
         if found and self._index is not None:
             self._index.keep_suited(spec, exact)
         return found
+
+    def _cost_ns(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> float | None:
+        """Return what the model says of a call; None of a config that other sizes have chosen."""
+        from tcdsl.codegen.choose import compiler  # on use
+
+        try:
+            return compiler.cost_ns(self.program, spec, config, self.machine, sizes)
+        except ScheduleError:  # what is legal, as how many pixels a task has, may hang on the sizes
+            return None
 
     def _own_forms(self) -> set[Value]:
         """Return the forms of executables of own sizes, so far."""

@@ -121,6 +121,9 @@ MORE = {
     "gaussian_nll_loss": "F.gaussian_nll_loss(X, X, X)", "gumbel_softmax": "F.gumbel_softmax(X)",
     "rms_norm": "F.rms_norm(X, (4,))",
     "scaled_dot_product_attention": "F.scaled_dot_product_attention(*[X[None]] * 3)",
+    "scatter_reduce": "t.scatter_reduce(X, 0, I[None], X[:1], 'sum')",
+    "index_reduce": "t.index_reduce(X, 0, I, X, 'prod')", "vdot": "t.vdot(X[0], X[1])",
+    "is_nonzero": "t.is_nonzero(X[0, 0] * 2)", "index_put": "t.index_put(X, (I,), X)",
     "triplet_margin_with_distance_loss": "F.triplet_margin_with_distance_loss(X, X + 1, X - 1)",
 }  # fmt: skip
 OPTIMIZERS = "SGD Adam AdamW Adamax Adagrad Adadelta RMSprop Rprop ASGD LBFGS".split()  # noqa: SIM905
@@ -128,7 +131,7 @@ OPTIMIZERS = "SGD Adam AdamW Adamax Adagrad Adadelta RMSprop Rprop ASGD LBFGS".s
 ORDERS = (
     "argsort kthvalue median mode multinomial nonzero randperm sort topk unique masked_select "
     "msort quantile nanquantile isin argwhere repeat_interleave unique_consecutive bucketize "
-    "searchsorted"
+    "searchsorted nanmedian"
 )
 LAPACKS = (
     "btrifact btrifact_with_info btrisolve btriunpack cholesky cholesky_inverse "
@@ -139,16 +142,17 @@ VIEWS = (
     "movedim swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit broadcast_tensors "
     "broadcast_to meshgrid atleast_1d atleast_2d atleast_3d adjoint "
     "as_strided chunk diagonal flatten narrow permute reshape select split squeeze t transpose "
-    "unbind unsqueeze"
+    "unbind unsqueeze split_with_sizes"
 )
 MAKING = (
-    "as_tensor empty empty_like from_dlpack from_numpy full_like masked_scatter normal ones_like "
-    "rand_like randint_like randn_like range scalar_tensor tensor zeros_like diag diagflat put "
+    "as_tensor asarray frombuffer empty empty_like from_dlpack from_numpy full_like masked_scatter "
+    "normal ones_like rand_like randint_like randn_like range scalar_tensor tensor zeros_like "
+    "diag diagflat put "
     "tril_indices triu_indices"
 )
 SAYING = (
-    "can_cast get_default_device get_default_dtype is_storage is_tensor numel promote_types "
-    "set_default_device set_default_dtype "
+    "can_cast get_device typename get_default_device get_default_dtype is_storage is_tensor numel "
+    "promote_types set_default_device set_default_dtype "
     "set_default_tensor_type set_flush_denormal set_printoptions broadcast_shapes finfo iinfo "
     "is_floating_point positive result_type"
 )

@@ -12,6 +12,7 @@ import tcdsl as tc
 from tcdsl.calls.bindings import aside, variant
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.choose import compiler, forms
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.compiled import noted
 
 pytestmark = pytest.mark.cc
@@ -124,6 +125,20 @@ def test_a_compiler_is_run_for_what_is_worth_it(
         ask(monkeypatch, times, own_ns)
         assert suits(conv, N=2, C=3, H=side, W=side, F=16) is expected
     assert compiled == ["conv"]
+
+
+def test_a_config_without_a_cost_at_these_sizes_suits_them(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def illegal(_program: Any, spec: Any, *_: Any) -> float:
+        if spec.sizes is None:
+            raise ScheduleError("g0.pixels is 480; legal are 38, 76, 120")
+        return 1.0
+
+    conv = tc.define(CONV)
+    run(conv, 5)
+    monkeypatch.setattr(compiler, "cost_ns", illegal)
+    assert suits(conv, N=2, C=3, H=6, W=6, F=16)
 
 
 @pytest.mark.wide
