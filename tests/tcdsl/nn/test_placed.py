@@ -123,7 +123,10 @@ PADDED: list[tuple[str, Named, tuple[int, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "named", "shape"), PADDED)
+@pytest.mark.parametrize(
+    ("name", "named", "shape"),
+    [PADDED[0], *(pytest.param(*case, marks=pytest.mark.wide) for case in PADDED[1:])],
+)
 def test_paddings_of_convolutions(name: str, named: Named, shape: tuple[int, ...]) -> None:
     mine, theirs = getattr(nn, name)(3, 6, **named), getattr(torch.nn, name)(3, 6, **named)
     mine.load_state_dict(theirs.state_dict())

@@ -122,7 +122,16 @@ def test_min_and_max_hand_nan_on_wherever_it_stands(rng: np.random.Generator) ->
 
 
 @pytest.mark.cc
-def test_products_go_in_vectors_and_hand_on_what_is_not_a_number(rng: np.random.Generator) -> None:
+def test_products_go_in_vectors(rng: np.random.Generator) -> None:
+    text = "def f(float(N,M) A) -> (O) { O(n) *=! A(n,m) }"
+    a = rng.uniform(0.8, 1.2, (4, 67)).astype(np.float32)
+    a[1, 66], a[2, 31], a[3, 5] = np.nan, np.inf, -0.0
+    differential(cases_of((text, a)), terms=200)
+
+
+@pytest.mark.cc
+@pytest.mark.wide
+def test_products_of_any_length_hand_on_what_is_not_a_number(rng: np.random.Generator) -> None:
     text = "def f(float(N,M) A) -> (O, P) { O(n) *=! A(n,m)  P(m) *=! A(n,m) }"
     rows_only = "def f(float(N,M) A) -> (O) { O(n) *=! A(n,m) }"
     problems: list[tuple[object, ...]] = []
