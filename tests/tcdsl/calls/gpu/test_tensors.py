@@ -86,20 +86,30 @@ def test_factories_make_tensors_there() -> None:
         lambda **k: tc.linspace(0, 1, 5, **k),
         lambda **k: tc.eye(3, **k),
         lambda **k: tc.tensor([[1, 2], [3, 4]], **k),
-        lambda **k: tc.rand(7, **k),
-        lambda **k: tc.randint(0, 9, (5,), **k),
-        lambda **k: tc.randperm(6, **k),
     ]
     for make in made:
-        tc.manual_seed(3)
-        wanted = make()
-        tc.manual_seed(3)
-        found = make(device="cuda")
+        wanted, found = make(), make(device="cuda")
         same(found, wanted)
         same(tc.ones_like(found), tc.ones_like(wanted))
         same(found.new_zeros(2), wanted.new_zeros(2))
     assert tc.zeros(2, device="cuda", requires_grad=True).is_leaf
     assert tc.zeros_like(tc.zeros(2, device="cuda"), device="cpu").device == tc.device("cpu")
+
+
+def test_numbers_of_chance_there_are_the_devices_own_and_come_again() -> None:
+    made: list[Callable[[], Any]] = [
+        lambda: tc.rand(7, device="cuda"),
+        lambda: tc.randn(7, device="cuda"),
+        lambda: tc.randint(0, 9, (5,), device="cuda"),
+        lambda: tc.randperm(6, device="cuda"),
+    ]
+    for make in made:
+        tc.manual_seed(3)
+        first, other = make(), make()
+        tc.manual_seed(3)
+        same(make(), first.cpu())
+        assert first.tolist() != other.tolist()
+    assert sorted(made[-1]().tolist()) == [*range(6)]
 
 
 CASES: dict[str, Callable[..., Any]] = {
