@@ -10,7 +10,7 @@ from tcdsl.nn import utils
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.utils import clip
 from tcdsl.optim import lr_scheduler
-from tcdsl.optim.adam import Adam
+from tcdsl.optim.adam import Adam, Pair
 from tcdsl.optim.optimizer import Optimizer
 
 __all__ = ["clipped_norm", "eps_of_adam", "first_epoch", "zero_grad"]
@@ -40,10 +40,11 @@ def eps_of_adam() -> None:
     now = Adam._step_one
 
     @functools.wraps(now)
-    def step_one(self: Adam, p: Any, x: Any, g: Any, group: dict[str, Any]) -> None:
-        t = int(self.state[p].get("step", 0)) + 1
-        eps = group["eps"] / math.sqrt(1 - group["betas"][1] ** t)
-        now(self, p, x, g, {**group, "eps": eps})
+    def step_one(
+        self: Adam, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        eps = group["eps"] / math.sqrt(1 - group["betas"][1] ** state["step"])
+        now(self, x, g, state, {**group, "eps": eps}, decays)
 
     Adam._step_one = step_one  # type: ignore[method-assign]
 

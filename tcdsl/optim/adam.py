@@ -15,7 +15,45 @@ __all__ = ["Adam", "AdamW", "Adamax"]
 Pair = tuple[float, float]
 
 
-class Adam(Optimizer):
+class Corrected(Optimizer):
+    """Steps by the mean of gradients and that of their sizes, corrected for what they began as."""
+
+    sizes = "exp_avg_sq"  # what a state calls the second
+
+    def _set_up(self, params: Any, **defaults: Any) -> None:
+        not_negative("learning rate", defaults["lr"])
+        not_negative("epsilon value", defaults["eps"])
+        for i, beta in enumerate(defaults["betas"]):
+            below_one(f"beta parameter at index {i}", beta)
+        not_negative("weight_decay value", defaults["weight_decay"])
+        super().__init__(params, defaults)
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Change the parameters once; see `Optimizer.step`."""
+        loss = loss_of(closure)
+        with library.no_grad():
+            for group in self.param_groups:
+                lr, weight = float(group["lr"]), float(group["weight_decay"])
+                apart = group.get("decoupled_weight_decay")
+                decays = (0.0, 1 - lr * weight) if apart else (weight, 1.0)
+                for p, x, g in gradients(group):
+                    state = self.state[p]
+                    if not state:
+                        state["step"] = 0
+                        state["exp_avg"] = library.zeros_like(p)
+                        state[self.sizes] = library.zeros_like(p)
+                    state["step"] = int(state["step"]) + 1
+                    self._step_one(x, g, state, group, decays)
+        return loss
+
+    def _step_one(
+        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        """Step one parameter; decays: what its value adds to the gradient, and what it keeps."""
+        raise NotImplementedError
+
+
+class Adam(Corrected):
     """``m = b1 m + (1 - b1) g``, ``v = b2 v + (1 - b2) g g``, ``p = p - lr m / (sqrt(v) + eps)``.
 
     m and v begin as 0, and are divided by ``1 - b1 ** t`` and ``1 - b2 ** t`` for it.
@@ -61,48 +99,22 @@ class Adam(Optimizer):
         *,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        not_negative("learning rate", lr)
-        not_negative("epsilon value", eps)
-        not_negative("weight_decay value", weight_decay)
-        below_one("beta parameter at index 0", betas[0])
-        below_one("beta parameter at index 1", betas[1])
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "decoupled_weight_decay": decoupled_weight_decay or self.decoupled,
-        }
-        super().__init__(params, defaults)
+        self._set_up(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                     amsgrad=amsgrad,
+                     decoupled_weight_decay=decoupled_weight_decay or self.decoupled)  # fmt: skip
 
-    def step(self, closure: Closure | None = None) -> Any:
-        """Change the parameters once; see `Optimizer.step`."""
-        loss = loss_of(closure)
-        with library.no_grad():
-            for group in self.param_groups:
-                for p, x, g in gradients(group):
-                    self._step_one(p, x, g, group)
-        return loss
-
-    def _step_one(self, p: Any, x: Any, g: Any, group: dict[str, Any]) -> None:
-        state = self.state[p]
-        if not state:
-            state["step"] = 0
-            state["exp_avg"] = library.zeros_like(p)
-            state["exp_avg_sq"] = library.zeros_like(p)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = library.zeros_like(p)
-        state["step"] = t = int(state["step"]) + 1
-        beta1, beta2 = group["betas"]
-        lr, weight = float(group["lr"]), float(group["weight_decay"])
-        decay, keep = (0.0, 1 - lr * weight) if group["decoupled_weight_decay"] else (weight, 1.0)
-        size = lr / (1 - beta1**t)
+    def _step_one(
+        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        (beta1, beta2), t = group["betas"], state["step"]
+        size = float(group["lr"]) / (1 - beta1**t)
         scale = 1 / math.sqrt(1 - beta2**t)
         m, v = state["exp_avg"], state["exp_avg_sq"]
         parts = (beta1, 1 - beta1, beta2, 1 - beta2)
-        settings = (size, decay, keep, *parts, float(group["eps"]), scale)
+        settings = (size, *decays, *parts, float(group["eps"]), scale)
         if group["amsgrad"]:
+            if "max_exp_avg_sq" not in state:
+                state["max_exp_avg_sq"] = library.zeros_like(v)
             w = state["max_exp_avg_sq"]
             step_of("amsgrad")(x, g, m, v, w, *settings, out=(x, m, v, w))
         else:
@@ -138,7 +150,7 @@ class AdamW(Adam):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
 
 
-class Adamax(Optimizer):
+class Adamax(Corrected):
     """``m = b1 m + (1 - b1) g``, ``u = max(b2 u, |g| + eps)``, ``p = p - lr m / u``.
 
     Parameters
@@ -151,6 +163,8 @@ class Adamax(Optimizer):
     Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
     """
 
+    sizes = "exp_inf"
+
     @says("foreach", "maximize", "differentiable", "capturable")
     def __init__(
         self,
@@ -160,30 +174,13 @@ class Adamax(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0,
     ) -> None:
-        not_negative("learning rate", lr)
-        not_negative("epsilon value", eps)
-        not_negative("weight_decay value", weight_decay)
-        below_one("beta parameter at index 0", betas[0])
-        below_one("beta parameter at index 1", betas[1])
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, defaults)
+        self._set_up(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
-    def step(self, closure: Closure | None = None) -> Any:
-        """Change the parameters once; see `Optimizer.step`."""
-        loss = loss_of(closure)
-        step = step_of("adamax")
-        with library.no_grad():
-            for group in self.param_groups:
-                beta1, beta2 = group["betas"]
-                for p, x, g in gradients(group):
-                    state = self.state[p]
-                    if not state:
-                        state["step"] = 0
-                        state["exp_avg"] = library.zeros_like(p)
-                        state["exp_inf"] = library.zeros_like(p)
-                    state["step"] = t = int(state["step"]) + 1
-                    m, u = state["exp_avg"], state["exp_inf"]
-                    size = group["lr"] / (1 - beta1**t)
-                    decay, eps = float(group["weight_decay"]), float(group["eps"])
-                    step(x, g, m, u, size, decay, beta1, beta2, eps, out=(x, m, u))
-        return loss
+    def _step_one(
+        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+    ) -> None:
+        beta1, beta2 = group["betas"]
+        m, u = state["exp_avg"], state["exp_inf"]
+        size = float(group["lr"]) / (1 - beta1 ** state["step"])
+        settings = (size, decays[0], beta1, beta2, float(group["eps"]))
+        step_of("adamax")(x, g, m, u, *settings, out=(x, m, u))

@@ -5,52 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcdsl import library
+from tcdsl.optim.adam import Corrected, Pair
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import Closure, Optimizer, below_one, gradients, loss_of, not_negative
+from tcdsl.optim.optimizer import not_negative
 from tcdsl.optim.steps import step_of
 
 __all__ = ["NAdam", "RAdam"]
 
-Pair = tuple[float, float]
 
-
-class _Corrected(Optimizer):
-    """Steps by the means of gradients and of their squares, corrected for what they began as."""
-
-    def _set_up(self, params: Any, **defaults: Any) -> None:
-        not_negative("learning rate", defaults["lr"])
-        not_negative("epsilon value", defaults["eps"])
-        for i, beta in enumerate(defaults["betas"]):
-            below_one(f"beta parameter at index {i}", beta)
-        not_negative("weight_decay value", defaults["weight_decay"])
-        super().__init__(params, defaults)
-
-    def step(self, closure: Closure | None = None) -> Any:
-        """Change the parameters once; see `Optimizer.step`."""
-        loss = loss_of(closure)
-        with library.no_grad():
-            for group in self.param_groups:
-                lr, weight = float(group["lr"]), float(group["weight_decay"])
-                apart = group["decoupled_weight_decay"]
-                decays = (0.0, 1 - lr * weight) if apart else (weight, 1.0)
-                for p, x, g in gradients(group):
-                    state = self.state[p]
-                    if not state:
-                        state["step"] = 0
-                        state["exp_avg"] = library.zeros_like(p)
-                        state["exp_avg_sq"] = library.zeros_like(p)
-                    state["step"] = int(state["step"]) + 1
-                    self._step_one(x, g, state, group, decays)
-        return loss
-
-    def _step_one(
-        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
-    ) -> None:
-        raise NotImplementedError
-
-
-class NAdam(_Corrected):
+class NAdam(Corrected):
     """Adam whose step has the momentum of the next one in it already.
 
     Parameters
@@ -98,7 +61,7 @@ class NAdam(_Corrected):
         step_of("nadam")(x, g, m, v, *settings, out=(x, m, v))
 
 
-class RAdam(_Corrected):
+class RAdam(Corrected):
     """Adam that steps by the mean of gradients alone until their squares are known well enough.
 
     Parameters
