@@ -307,6 +307,11 @@ class ByWeights(Distribution):
                 return tc.zeros((*shape, *self.batch_shape), dtype=tc.int64)
             return tc.multinomial(rows, count, True).t().reshape(*shape, *self.batch_shape)
 
+    def _hot(self, kinds: Any) -> Any:
+        """Return kinds as vectors with one 1 in them."""
+        made = kinds.unsqueeze(-1) == tc.arange(self._num_events)
+        return made.to(self.probs.dtype)
+
     def entropy(self) -> Any:
         logits = self.logits.clamp(min=tc.finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
@@ -344,11 +349,6 @@ class OneHotCategorical(ByWeights):
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self._have_weights(probs, logits, validate_args, 1)
-
-    def _hot(self, kinds: Any) -> Any:
-        probs = self.probs
-        made = kinds.unsqueeze(-1) == tc.arange(self._num_events)
-        return made.to(probs.dtype)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         return self._hot(self._drawn(tuple(sample_shape)))
@@ -395,8 +395,7 @@ class Multinomial(ByWeights):
     support = property(lambda self: c.counts(self.total_count))
 
     def sample(self, sample_shape: Any = ()) -> Any:
-        kinds = self._drawn((self.total_count, *sample_shape)).unsqueeze(-1)
-        return (kinds == tc.arange(self._num_events)).to(self.probs.dtype).sum(0)
+        return self._hot(self._drawn((self.total_count, *sample_shape))).sum(0)
 
     def log_prob(self, value: Any) -> Any:
         value = self._checked(value)

@@ -152,24 +152,6 @@ class _LogitRelaxedBernoulli(ByOdds):
         return tc.as_tensor(self.temperature).log() + apart - 2 * tc.log1p(apart.exp())
 
 
-class RelaxedBernoulli(TransformedDistribution):
-    """Numbers near 0 or 1, the nearer the lower the temperature."""
-
-    def __init__(
-        self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        base = _LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
-        super().__init__(base, t.SigmoidTransform(), validate_args)
-
-    temperature = property(lambda self: self.base_dist.temperature)
-    probs = property(lambda self: self.base_dist.probs)
-    logits = property(lambda self: self.base_dist.logits)
-
-
 class _ExpRelaxedCategorical(ByWeights):
     support = c.real_vector
     has_rsample = True
@@ -190,8 +172,11 @@ class _ExpRelaxedCategorical(ByWeights):
         return scores + math.lgamma(kinds) + (kinds - 1) * tc.as_tensor(self.temperature).log()
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors near one with one 1 in it, the nearer the lower the temperature."""
+class _Relaxed(TransformedDistribution):
+    """Continuous numbers in place of kinds, the nearer to them the lower the temperature."""
+
+    base: type[_LogitRelaxedBernoulli | _ExpRelaxedCategorical]
+    onto: type[t.Transform]
 
     def __init__(
         self,
@@ -200,10 +185,33 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        base = _ExpRelaxedCategorical(temperature, probs, logits, validate_args)
-        super().__init__(base, t.ExpTransform(), validate_args)
-        self.support = c.simplex
+        base = self.base(temperature, probs, logits, validate_args)
+        super().__init__(base, self.onto(), validate_args)
 
     temperature = property(lambda self: self.base_dist.temperature)
     probs = property(lambda self: self.base_dist.probs)
     logits = property(lambda self: self.base_dist.logits)
+
+
+class RelaxedBernoulli(_Relaxed):
+    """Numbers near 0 or 1, the nearer the lower the temperature."""
+
+    base = _LogitRelaxedBernoulli
+    onto = t.SigmoidTransform
+
+
+class RelaxedOneHotCategorical(_Relaxed):
+    """Vectors near one with one 1 in it, the nearer the lower the temperature."""
+
+    base = _ExpRelaxedCategorical
+    onto = t.ExpTransform
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        super().__init__(temperature, probs, logits, validate_args)
+        self.support = c.simplex

@@ -21,7 +21,7 @@ _deterministic = False
 def compile(model: Any = None, **settings: Any) -> Any:
     """Return a model or function as it is: its operations are compiled kernels already.
 
-    Without a model a decorator is returned. `tcdsl.jit` fuses a model into one program.
+    Without a model a decorator is returned. What is to be one kernel is written as one: `nn.TC`.
     """
     if model is None:
         return lambda function: function

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
@@ -235,13 +236,14 @@ class NLLLoss(_WeightedLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compare a prediction with its classes, (N, C, ...) with (N, ...)."""
-        return self._loss(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+        return self._loss(input, target, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "weight": self.weight,
+            "ignore_index": self.ignore_index,
+            "reduction": self.reduction,
+        }
 
 
 class CrossEntropyLoss(NLLLoss):
@@ -253,7 +255,11 @@ class CrossEntropyLoss(NLLLoss):
         As of `NLLLoss`.
     label_smoothing : float
         From 0 to 1: how much of a target is spread over all classes.
+
+    A target holds classes, (N, ...), or their probabilities, (N, C, ...).
     """
+
+    _loss = staticmethod(functional.cross_entropy)
 
     def __init__(
         self,
@@ -267,16 +273,8 @@ class CrossEntropyLoss(NLLLoss):
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare a prediction with its classes, or with their probabilities, (N, C, ...)."""
-        return functional.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+    def _settings(self) -> dict[str, Any]:
+        return {**super()._settings(), "label_smoothing": self.label_smoothing}
 
 
 class PoissonNLLLoss(_Loss):
