@@ -300,8 +300,8 @@ def run_script(emit: Emit, name: str) -> None:
         from tcdsl import optim
 
         for kind in vars(optim).values():
-            if isinstance(kind, type) and "step" in vars(kind):
-                _stopping(kind)
+            if isinstance(kind, type) and hasattr(kind, "step"):
+                _stopping(kind)  # also where a base of it steps
         sys.path.insert(0, str(EXAMPLES))  # where the scripts find what they share
         sys.argv = [name]  # without options: those of this process are not theirs
         with contextlib.suppress(_Stepped), contextlib.redirect_stdout(sys.stderr):

@@ -162,7 +162,7 @@ def test_first_uses_end_a_script_after_the_first_step_of_its_optimizer(
         "print('no row of the table')\n"
         "import torch\n"
         "x = torch.zeros(2, requires_grad=True)\n"
-        "optimizer = torch.optim.SGD([x], lr=0.5)\n"
+        "optimizer = torch.optim.AdamW([x], lr=0.5)\n"  # it steps as its base does
         "(x + 1).sum().backward()\n"
         "optimizer.step()\n"
         "raise AssertionError('this is behind the step')\n"
