@@ -6,34 +6,20 @@ of a temporary, a tensor that is written over, a sum that is read once more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+
+from tests.codegen.gradient.writer import Writer
 
 PARAMS = "(N,M) A, (N,M) B, (M) c, (N) d, (M,M) U, (M,M) V, k"
 _ROWS, _COLUMNS = ("0:N", "0:N", "0:N", "0:2"), ("0:M", "0:M", "0:M-1", "1:M")  # of what is reduced
 
 
-class _Writer:
-    """A program in the making; tensors by the letters of their dimensions."""
+class _Writer(Writer):
+    late, again = (3, 0.7), 0.15
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.shapes = {"A": "nm", "B": "nm", "c": "m", "d": "n", "k": ""}
+        super().__init__(rng)
         self.parts: dict[str, str] = {}  # the range of what is written in part
-        self.lines: list[str] = []
-        self.made = 0
-
-    def pick(self, options: Sequence[str]) -> str:
-        return options[int(self.rng.integers(len(options)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def of(self, shape: str, but: str = "") -> str:
-        """Return a tensor of a shape, rather a late one."""
-        found = [t for t, s in self.shapes.items() if s == shape and t != but]
-        return self.pick(found[-3:] if self.chance(0.7) else found)
 
     def at(self, name: str, but: str = "") -> str:
         """Return a read; now and then of another element."""
@@ -49,14 +35,6 @@ class _Writer:
     def atom(self, shape: str = "nm", but: str = "") -> str:
         options = ["nm", "nm", "n", "m", ""] if shape == "nm" else [shape, shape, ""]
         return self.at(self.of(self.pick(options), but), but)
-
-    def new(self, shape: str) -> str:
-        """Return the name of a new tensor, or of one that is written over."""
-        old = [t for t, s in self.shapes.items() if s == shape and t.startswith("t")]
-        if old and self.chance(0.15):
-            return self.pick(old)
-        self.made += 1
-        return f"t{self.made}"
 
     def add(self, name: str, shape: str, op: str, value: str, *, part: bool = False) -> None:
         """Add a statement, over a part of what is reduced now and then."""

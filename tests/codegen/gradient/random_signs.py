@@ -8,31 +8,18 @@ inputs, of each other and of what is written over.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
+
+from tests.codegen.gradient.writer import Writer
 
 PARAMS = "float(N,M) A, float(N,M) B, float(M) c, float(N) d, float(M,M) U, float k"
 _SUBS = {"nm": "(n, m)", "n": "(n)", "m": "(m)", "": ""}
 _BOXES = {"nm": "n in 0:N, m in 0:M", "n": "n in 0:N", "m": "m in 0:M", "": ""}
 
 
-class _Writer:
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.shapes = {"A": "nm", "B": "nm", "c": "m", "d": "n", "k": ""}
-        self.lines: list[str] = []
-
-    def pick(self, options: Sequence[str]) -> str:
-        return options[int(self.rng.integers(len(options)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def of(self, shape: str, but: str = "") -> str:
-        """Return a tensor of a shape, rather a late one."""
-        found = [t for t, s in self.shapes.items() if s == shape and t != but]
-        return self.pick(found[-2:] if self.chance(0.6) else found)
+class _Writer(Writer):
+    late, again = (2, 0.6), 0.2
 
     def atom(self, shape: str, but: str = "") -> str:
         """Return a read that broadcasts to a shape."""
@@ -55,13 +42,6 @@ class _Writer:
             "0.5 - {0}", "({0} - {1}) * ({1} - {2})", "abs({0} - {1})", "max({0}, -{1})",
             "{0} - sin({0})", "2.0 * {0} - {0} * {1}", "-cos({0}) * {0}",
         )).format(a, b, x)  # fmt: skip
-
-    def new(self, shape: str) -> str:
-        """Return the name of a new tensor, or of one that is written over."""
-        old = [t for t, s in self.shapes.items() if s == shape and t.startswith("t")]
-        if old and self.chance(0.2):
-            return self.pick(old)
-        return f"t{len(self.lines)}"
 
     def where(self, shape: str, more: str = "") -> str:
         parts = [x for x in (_BOXES[shape], more) if x]
