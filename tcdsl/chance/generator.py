@@ -35,6 +35,8 @@ __all__ = [
 
 _MASK = (1 << 64) - 1
 _BLOCK = 624
+_LEAST = 8  # blocks are made at once, so that small draws seldom call the kernel
+_MOST = 64  # blocks are kept
 
 # PyTorch's state of a CPU generator: words, then numbers that were made and not yet given out.
 _STATE: np.dtype[Any] = np.dtype(
@@ -80,13 +82,14 @@ class Generator:
         self.manual_seed(_seed_of_the_system())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the lock: a copy has its own."""
-        with self._lock:
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+        """Return what numbers follow from: neither the lock nor words that can be made again."""
+        key, at = self._here()
+        return {"seed": self._seed, "key": key.copy(), "at": at, "normal": self._normal}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become what `__getstate__` was asked of."""
-        vars(self).update(state, _lock=Lock())
+        self._lock = Lock()
+        self._become(**state)
 
     def manual_seed(self, seed: int) -> Generator:
         """Begin anew from a seed; return self.
@@ -111,10 +114,19 @@ class Generator:
         return self
 
     def _become(self, seed: int, key: Words, at: int, normal: float | None) -> None:
-        """Take over a state: its words are never written, so copies share them."""
+        """Take over a state: a block before tempering, and how many of its words are drawn."""
         with self._lock:
-            self._seed, self._key, self._at, self._normal = seed, key, at, normal
-            self._block: Words | None = None  # the words of the key; made when one is asked for
+            self._seed, self._at, self._normal = seed, at, normal
+            # Blocks in a row: states, and their words, made when one is asked for. Both are never
+            # written, only replaced, so that what was drawn may be a view of them.
+            self._states: Words = key.reshape(1, _BLOCK)
+            self._words: Words = np.empty(0, np.uint32)
+
+    def _here(self) -> tuple[Words, int]:
+        """Return the block of the last word drawn, and how many of its words are."""
+        with self._lock:
+            block = max(self._at - 1, 0) // _BLOCK
+            return self._states[block], self._at - block * _BLOCK
 
     def seed(self) -> int:
         """Begin anew from a seed that the system draws; return that."""
@@ -141,24 +153,29 @@ class Generator:
         Returns
         -------
         ndarray of uint32, shape (count,)
+            Not to be written.
         """
         with self._lock:
-            return self._words(count)
+            end = self._at + count
+            if end > len(self._words):
+                return self._made(count)
+            drawn = self._words[self._at : end]
+            self._at = end
+            return drawn
 
-    def _words(self, count: int) -> Words:
-        if self._block is None:
-            self._block = _kernel("tempered")(self._key)
-        first = self._block[self._at : self._at + count]
-        wanted = count - len(first)
-        if not wanted:
-            self._at += count
-            return first
-        blocks = -(-wanted // _BLOCK)
-        states, words = _kernel("blocks")(self._key, B=blocks)
-        self._key, self._block = states[-1].copy(), words[-1].copy()
-        self._at = wanted - (blocks - 1) * _BLOCK
-        drawn = np.empty(count, np.uint32)
-        drawn[: len(first)], drawn[len(first) :] = first, words.reshape(-1)[:wanted]
+    def _made(self, count: int) -> Words:
+        """Draw words that no block holds yet: make blocks, from that of the next one on."""
+        first = min(self._at // _BLOCK, len(self._states) - 1)
+        begin = self._at - first * _BLOCK
+        further = max(-(-(begin + count) // _BLOCK) - 1, _LEAST)
+        states, blocks = _kernel("blocks")(self._states[first], B=further)
+        words = blocks.reshape(-1)
+        drawn: Words = words[begin : begin + count]
+        self._at = begin + count
+        if further > _MOST:  # the last one alone is kept: others have nothing more to give
+            self._at -= further * _BLOCK
+            states, words = states[further:].copy(), words[further * _BLOCK :].copy()
+        self._states, self._words = states, words
         return drawn
 
     def draw_seed(self) -> int:
@@ -172,8 +189,9 @@ class Generator:
 
         made = np.zeros((), _STATE)
         with self._lock:
-            made["seed"], made["words"] = self._seed, self._key
-            made["left"], made["seeded"], made["next"] = _BLOCK - self._at + 1, 1, self._at % _BLOCK
+            key, at = self._here()
+            made["seed"], made["words"] = self._seed, key
+            made["left"], made["seeded"], made["next"] = _BLOCK - at + 1, 1, at % _BLOCK
             if self._normal is not None:
                 made["normal"], made["has_normal"] = self._normal, 1
         return from_numpy(np.frombuffer(made.tobytes(), np.uint8).copy())

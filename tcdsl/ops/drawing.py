@@ -111,7 +111,7 @@ def _next_normals(count: int, source: Generator) -> Tensor:
         made[0] = kept
     if pairs:
         _pairs(
-            from_numpy(made[len(made) - 2 * pairs :].reshape(pairs, 2)), _words(source, pairs, 4)
+            from_numpy(made[len(made) - 2 * pairs :].reshape(pairs, 2)), _words(source, pairs, 2, 2)
         )
     if wanted % 2:
         source.normal = float(made[-1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +49,19 @@ def test_a_state_goes_on_where_it_was_taken_and_one_of_before_is_refused() -> No
         source.set_state(library.zeros(120, dtype=library.uint8))
     with pytest.raises(RuntimeError, match="that get_state returned"):
         source.set_state(library.full((5056,), 255, dtype=library.uint8))
+
+
+def test_a_copy_and_a_state_go_on_from_any_word() -> None:
+    source = library.Generator().manual_seed(8)
+    at = 0
+    for count in (0, 624, 1, 4991, 3000, 90 * 624, 0, 5):  # on borders of blocks, and far over them
+        source.words(count)
+        at += count
+        expected = np.random.RandomState(8).randint(0, 1 << 32, at + 700, np.uint64)[at:].tolist()
+        again = library.Generator().set_state(source.get_state())
+        for other in (copy.deepcopy(source), pickle.loads(pickle.dumps(source)), again):
+            assert other.words(700).tolist() == expected
+            assert other.initial_seed() == 8
 
 
 def _same(make: Any, tolerance: float = 0.0) -> None:
