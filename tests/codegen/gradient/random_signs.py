@@ -78,7 +78,7 @@ class _Writer(Writer):
     def copy(self) -> None:
         shape = self.pick(("nm", "nm", "n", "m", ""))
         source = self.of(shape)
-        name = f"t{len(self.lines)}"
+        name = self.another()
         self.add(name, shape, "=", self.pick(("", "", "-")) + source + _SUBS[shape])
 
     def sum(self) -> None:

@@ -36,5 +36,9 @@ class Writer:
         old = [t for t, s in self.shapes.items() if s == shape and t.startswith("t")]
         if old and self.chance(self.again):
             return self.pick(old)
+        return self.another()
+
+    def another(self) -> str:
+        """Return the name of a new tensor."""
         self.made += 1
         return f"t{self.made}"
