@@ -88,6 +88,41 @@ class Arrangement:
         return form, chosen
 
 
+class _Able:
+    """A group as forms see it, and which of them take it: each is asked once, where it matters."""
+
+    def __init__(self, ctx: GroupContext[Any], forms: Sequence[AnyForm]) -> None:
+        self.ctx = ctx
+        self._forms = forms
+        self._takes: dict[str, bool] = {}
+
+    def takes(self, form: AnyForm) -> bool:
+        """Whether a form takes the group."""
+        found = self._takes.get(form.name)
+        if found is None:
+            found = self._takes[form.name] = form.matches(self.ctx)
+        return found
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether any form takes it."""
+        return any(map(self.takes, self._forms))
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether a form with register tiles takes it."""
+        return any(self.takes(x) for x in self._forms if x.has_tiles)
+
+    @property
+    def ends(self) -> bool:
+        """Whether a form takes it behind whose statement a new group starts."""
+        return any(self.takes(x) for x in self._forms if x.ends_group)
+
+    def forms(self) -> Mapping[str, AnyForm]:
+        """Return all that take it, the preferred one first."""
+        return {x.name: x for x in self._forms if self.takes(x)}
+
+
 @lru_cache(maxsize=64)
 def arrange(
     program: Program,
@@ -126,10 +161,9 @@ def arrange(
         offsets, shared_base = places(program, spec, temps)
         return Operands(program, spec, offsets), shared_base
 
-    met: dict[tuple[object, ...], tuple[GroupContext[Any], dict[str, AnyForm]]] = {}
+    met: dict[tuple[object, ...], _Able] = {}
 
-    def taken(g: Group, temps: tuple[str, ...]) -> tuple[GroupContext[Any], Mapping[str, AnyForm]]:
-        """Return a group as forms see it, and those that take it: each is asked once."""
+    def able(g: Group, temps: tuple[str, ...]) -> _Able:
         key = g.members, g.local, g.origins, temps
         if key not in met:
             operands, base = memory(temps)
@@ -138,11 +172,11 @@ def arrange(
             )
             plain = all(_is_plain(program, s) for s in g.statements)
             is_scan = any(s.along is not None for s in g.statements)
-            able = [x for x in offered if x.takes_scans is is_scan]
-            able = [x for x in able if plain or x.takes_any_points]
+            may = [x for x in offered if x.takes_scans is is_scan]
+            may = [x for x in may if plain or x.takes_any_points]
             if any(s.is_ragged for s in g.statements):
-                able = [x for x in able if x.takes_ragged]
-            met[key] = ctx, {x.name: x for x in able if x.matches(ctx)}
+                may = [x for x in may if x.takes_ragged]
+            met[key] = _Able(ctx, may)
         return met[key]
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
@@ -159,20 +193,16 @@ def arrange(
 
         def stays(position: int) -> bool:
             alone = group.part(position, position + 1)
-            return is_contraction(alone.statements[0]) and has_tiles(alone)
-
-        def has_tiles(part: Group) -> bool:
-            return any(x.has_tiles for x in taken(part, every)[1].values())
+            return is_contraction(alone.statements[0]) and able(alone, every).has_tiles
 
         product = next((i for i in range(count) if stays(i)), count)
         longest = count
         if product < count:
-            _, ending = taken(group.part(0, product + 1), every)
-            ends = any(x.ends_group for x in ending.values())
-            longest = product + 1 if ends else count
+            longest = product + 1 if able(group.part(0, product + 1), every).ends else count
         for stop in range(longest, 0, -1):
             head = group.part(0, stop)
-            if has_tiles(head) if stop > product else taken(head, every)[1]:
+            found = able(head, every)
+            if found.has_tiles if stop > product else found.is_taken:
                 return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
         text = group.statements[0].text
         raise ScheduleError(f"{program.name}: no form takes '{text}'")
@@ -181,9 +211,10 @@ def arrange(
     made = [s.target for g in groups for s in g.statements if s.target not in g.local]
     stored = {program.buffer(name).home for name in made}
     temps = tuple(home for home in every if home in stored)
-    found = [taken(g, temps) for g in groups]
-    contexts = tuple(replace(ctx, prefix=f"g{i}") for i, (ctx, _) in enumerate(found))
-    return Arrangement(partition.name, program, contexts, tuple(f for _, f in found), temps, asked)
+    found = [able(g, temps) for g in groups]
+    contexts = tuple(replace(x.ctx, prefix=f"g{i}") for i, x in enumerate(found))
+    taking = tuple(x.forms() for x in found)
+    return Arrangement(partition.name, program, contexts, taking, temps, asked)
 
 
 def _is_plain(program: Program, s: Statement) -> bool:

@@ -44,3 +44,27 @@ def test_each_form_is_asked_of_each_group_once(name: str) -> None:
             assert [c.prefix for c in found.contexts] == [
                 f"g{i}" for i, _ in enumerate(found.contexts)
             ]
+
+
+def test_parts_of_a_product_are_asked_of_forms_with_tiles_only() -> None:
+    """What stands behind a product is cut off, part by part: most of an arrangement's time."""
+    text = """def f(float(M,K) A, float(K,N) B) -> (C, D) {
+        C(m,n) +=! A(m,k) * B(k,n)
+        D(m,n) = exp(C(m,n)) + C(m,n) }"""
+    p = program_of(check(parse(text)))
+    asked: set[tuple[str, int]] = set()
+
+    def noted(form: AnyForm) -> AnyForm:
+        def matches(ctx: Any) -> bool:
+            asked.add((form.name, len(ctx.group.statements)))
+            return form.matches(ctx) and len(ctx.group.statements) == 1
+
+        return replace(form, matches=matches)
+
+    layouts = (Layout(2, True, 1),) * 4
+    sizes = tuple((n, 40) for n in p.sizes)
+    (whole,) = (x for x in partitions(p) if len(x.groups) == 1)
+    offered = tuple(map(noted, forms.CPU))
+    found = arrange(p, Spec(sizes, layouts, 2), whole, MACHINE, sizes, offered)
+    assert len(found.contexts) == 2
+    assert {name for name, n in asked if n == 2} == {x.name for x in forms.CPU if x.has_tiles}
