@@ -26,16 +26,17 @@ _WORDS = """
     arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_
     are_deterministic_algorithms_enabled argmax argmin argsort argwhere as_strided
     as_tensor asarray asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_
-    atleast_1d atleast_2d atleast_3d autocast avg_pool1d baddbmm bartlett_window
-    batch_norm bernoulli bfloat16 bincount binomial bitwise_and bitwise_and_
-    bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_or bitwise_or_
-    bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ block_diag bmm
-    bool broadcast_shapes broadcast_tensors broadcast_to btrifact btrifact_with_info
-    btrisolve btriunpack bucketize can_cast cartesian_prod cat cdist ceil ceil_ celu
-    celu_ chain_matmul channel_shuffle channels_last channels_last_3d cholesky
-    cholesky_inverse cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min
-    clamp_min_ clip clip_ clone column_stack combinations compile concat concatenate
-    contiguous_format conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+    atleast_1d atleast_2d atleast_3d autocast autocast_decrement_nesting
+    autocast_increment_nesting avg_pool1d baddbmm bartlett_window batch_norm bernoulli
+    bfloat16 bincount binomial bitwise_and bitwise_and_ bitwise_left_shift
+    bitwise_left_shift_ bitwise_not bitwise_or bitwise_or_ bitwise_right_shift
+    bitwise_right_shift_ bitwise_xor bitwise_xor_ block_diag bmm bool broadcast_shapes
+    broadcast_tensors broadcast_to btrifact btrifact_with_info btrisolve btriunpack
+    bucketize can_cast cartesian_prod cat cdist ceil ceil_ celu celu_ chain_matmul
+    channel_shuffle channels_last channels_last_3d cholesky cholesky_inverse
+    cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_
+    clear_autocast_cache clip clip_ clone column_stack combinations compile concat
+    concatenate contiguous_format conv1d conv2d conv3d conv_transpose1d conv_transpose2d
     conv_transpose3d copysign copysign_ corrcoef cos cos_ cosh cosh_ cosine_similarity
     count_nonzero cov cross cummax cummin cumprod cumsum default_generator deg2rad
     deg2rad_ det device diag diag_embed diagflat diagonal diff digamma digamma_ dist div
@@ -44,11 +45,13 @@ _WORDS = """
     exp_ expm1 expm1_ eye fft finfo fix fix_ flatten flip fliplr flipud float float16
     float32 float64 float_power floor floor_ floor_divide fmax fmin fmod fmod_ fork_rng
     frac frac_ from_dlpack from_numpy frombuffer full full_like gather ge gels geqrf ger
-    gesv get_default_device get_default_dtype get_device get_float32_matmul_precision
+    gesv get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
+    get_default_device get_default_dtype get_device get_float32_matmul_precision
     get_rng_state greater greater_equal group_norm gt half hamming_window hann_window
     heaviside histc hsplit hstack hypot hypot_ ifft iinfo index_add index_copy
     index_fill index_put index_put_ index_reduce index_select inf inference_mode
     initial_seed inner instance_norm int int16 int32 int64 int8 inverse irfft
+    is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
     is_floating_point is_grad_enabled is_nonzero is_storage is_tensor isclose isfinite
     isin isinf isnan isneginf isposinf kron kthvalue layer_norm ldexp le lerp lerp_ less
     less_equal lgamma lgamma_ linspace load log log10 log10_ log1p log1p_ log2 log2_
@@ -65,7 +68,9 @@ _WORDS = """
     reciprocal reciprocal_ relu relu_ remainder remainder_ renorm repeat_interleave
     reshape result_type rfft rms_norm roll rot90 round round_ row_stack rrelu rrelu_
     rsqrt rsqrt_ rsub save scalar_tensor scatter scatter_add scatter_reduce searchsorted
-    seed select selu selu_ set_default_device set_default_dtype set_default_tensor_type
+    seed select selu selu_ set_autocast_cache_enabled set_autocast_cpu_dtype
+    set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
+    set_autocast_gpu_dtype set_default_device set_default_dtype set_default_tensor_type
     set_float32_matmul_precision set_flush_denormal set_grad_enabled set_printoptions
     set_rng_state sgn short sigmoid sigmoid_ sign sign_ signbit sin sin_ sinc sinc_ sinh
     sinh_ slogdet softmax sort split split_with_sizes sqrt sqrt_ square square_ squeeze

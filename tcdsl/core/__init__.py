@@ -18,7 +18,8 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
     writes : int
         Whether the first input is the output.
     `recorded` may be set to a callable that takes, in the place of all this, calls of which a
-    gradient may be asked.
+    gradient may be asked; `cast` to one that takes all calls of a thread between
+    ``set_casting(True)`` and ``set_casting(False)``, which give what was set before.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
 Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False)
@@ -95,11 +96,13 @@ __all__ = [
     "check_write",
     "empty",
     "from_numpy",
+    "is_casting",
     "is_grad_enabled",
     "lent",
     "operator",
     "record",
     "set_base",
+    "set_casting",
     "set_fn",
     "set_grad_enabled",
     "setup",
@@ -125,7 +128,9 @@ Recipe = _core.Recipe
 View = _core.View
 backward = _core.backward
 check_write = _core.check_write
+is_casting = _core.is_casting
 is_grad_enabled = _core.is_grad_enabled
+set_casting = _core.set_casting
 set_grad_enabled = _core.set_grad_enabled
 lent = _core.lent
 view = _core.view

@@ -75,6 +75,7 @@ typedef struct {
   vectorcallfunc call;
   PyObject *name, *launcher, *slow;
   PyObject *recorded; /* NULL, None, or a callable: takes calls that are recorded */
+  PyObject *cast;     /* NULL, None, or a callable: takes calls where operations choose their types */
   PyObject *plan; /* (entry, needs, inputs) -> a Recipe, asked once for each form; or NULL: not differentiable */
   PyObject *dict;
   int n_in, n_out, writes;   /* writes: its first input is its output */
@@ -109,6 +110,7 @@ enum { MOST_TYPES = 1024 };
 static unsigned char is_float[MOST_TYPES]; /* at NumPy's numbers of types */
 
 static __thread int grad_on __attribute__((tls_model("initial-exec"))) = 1;
+static __thread int casting __attribute__((tls_model("initial-exec"))) = 0; /* whether operations choose their types */
 
 #define FAST(f) ((PyCFunction)(void *)(f)) /* of methods that take more than two arguments */
 

@@ -289,6 +289,19 @@ static PyObject *m_set_grad_enabled(PyObject *m, PyObject *value) {
   return PyBool_FromLong(old);
 }
 
+static PyObject *m_is_casting(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return PyBool_FromLong(casting);
+}
+
+static PyObject *m_set_casting(PyObject *m, PyObject *value) {
+  int yes = PyObject_IsTrue(value), old = casting;
+  (void)m;
+  if (yes < 0) return NULL;
+  casting = yes;
+  return PyBool_FromLong(old);
+}
+
 /* operator(number of a slot, callable): what a language operator on tensors calls. */
 static PyObject *m_operator(PyObject *m, PyObject *args) {
   int slot;
@@ -356,6 +369,8 @@ static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"backward", m_backward, METH_VARARGS, NULL},
                                        {"is_grad_enabled", m_is_grad_enabled, METH_NOARGS, NULL},
                                        {"set_grad_enabled", m_set_grad_enabled, METH_O, NULL},
+                                       {"is_casting", m_is_casting, METH_NOARGS, NULL},
+                                       {"set_casting", m_set_casting, METH_O, NULL},
                                        {"operator", m_operator, METH_VARARGS, NULL},
                                        {"setup", m_setup, METH_VARARGS, NULL},
                                        {"take_runtime", m_take_runtime, METH_VARARGS, NULL},

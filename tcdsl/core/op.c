@@ -155,6 +155,7 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, P
   Op *op = (Op *)self;
   int n = op->n_in, found = 0;
   tc_u64 needs = 0;
+  if (casting && is_set(op->cast)) return PyObject_Vectorcall(op->cast, args, nargsf, keywords);
   if (PyVectorcall_NARGS(nargsf) != n || keywords) goto slow;
   for (int i = 0; i < n; i++) {
     PyObject *o = args[i];
@@ -241,6 +242,7 @@ static int op_traverse(Op *op, visitproc visit, void *arg) {
   Py_VISIT(op->launcher);
   Py_VISIT(op->slow);
   Py_VISIT(op->recorded);
+  Py_VISIT(op->cast);
   Py_VISIT(op->plan);
   Py_VISIT(op->dict);
   return 0;
@@ -250,6 +252,7 @@ static int op_clear(Op *op) {
   Py_CLEAR(op->launcher);
   Py_CLEAR(op->slow);
   Py_CLEAR(op->recorded);
+  Py_CLEAR(op->cast);
   Py_CLEAR(op->plan);
   Py_CLEAR(op->dict);
   return 0;
@@ -278,6 +281,7 @@ static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof
                                    {"launcher", T_OBJECT, offsetof(Op, launcher), READONLY, NULL},
                                    {"slow", T_OBJECT, offsetof(Op, slow), READONLY, NULL},
                                    {"recorded", T_OBJECT, offsetof(Op, recorded), 0, NULL},
+                                   {"cast", T_OBJECT, offsetof(Op, cast), 0, NULL},
                                    {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef op_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                   {NULL, NULL, NULL, NULL, NULL}};

@@ -14,6 +14,7 @@ from tcdsl.autograd import modes
 from tcdsl.chance import generator as _generator
 from tcdsl.core import Size, Tensor, dtypes
 from tcdsl.core.dtypes import DType
+from tcdsl.library import autocast_mode as _autocast
 from tcdsl.library import settings as _settings
 from tcdsl.ops import families as _families
 from tcdsl.ops import formats as _formats
@@ -35,7 +36,8 @@ from tcdsl.tensors.devices import Device
 _OWN: dict[str, Any] = {
     **_formats.FORMATS,
     "memory_format": _formats.MemoryFormat,
-    **{name: getattr(_settings, name) for name in (*_settings.__all__, "autocast")},
+    **{name: getattr(_settings, name) for name in _settings.__all__},
+    **{name: getattr(_autocast, name) for name in _autocast.__all__},
     "Generator": _generator.Generator,
     "Size": Size,
     "Tensor": Tensor,

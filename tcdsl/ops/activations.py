@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
+from tcdsl.ops.casting import lower
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.spatial import without_rest
@@ -124,6 +125,7 @@ def _prelu_of_rows() -> Op:
     return op_of_text(without_rest(ops.text("prelu")))
 
 
+@lower
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Multiply what is not above 0 by the slope of its channel.
 

@@ -12,6 +12,7 @@ from tcdsl.core import Op, Tensor, empty
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
+from tcdsl.ops.casting import wide
 from tcdsl.ops.pools import put_back, shares
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
@@ -233,6 +234,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Size) -> Tensor:
     return _adaptive_avg(2, input, output_size)
 
 
+@wide
 def adaptive_avg_pool3d(input: Tensor, output_size: Size) -> Tensor:
     """Return means of windows that share an image of three dimensions."""
     return _adaptive_avg(3, input, output_size)
@@ -248,6 +250,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Size, return_indices: bool =
     return _adaptive_max(2, input, output_size, return_indices)
 
 
+@wide
 def adaptive_max_pool3d(input: Tensor, output_size: Size, return_indices: bool = False) -> Any:
     """Return the greatest elements of windows that share an image of three dimensions."""
     return _adaptive_max(3, input, output_size, return_indices)

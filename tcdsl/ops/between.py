@@ -9,6 +9,7 @@ from typing import Any
 from tcdsl.core import Tensor
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
+from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.joins import stack
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
@@ -27,6 +28,7 @@ _NAMED = {
 _cdist_p = ops.op("cdist_p", vjp="cdist_p_vjp")
 
 
+@wide
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """Return the norms of the differences of each row of one tensor and each of another.
 
@@ -68,6 +70,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     return made
 
 
+@lower
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum products over some dimensions of both.
 
@@ -103,6 +106,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return made
 
 
+@lower
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sum products over the last dimension of both."""
     if not input.ndim or not other.ndim:
@@ -127,6 +131,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return made.reshape(*(m * n for m, n in zip(a, b, strict=True)))  # type: ignore[no-any-return]
 
 
+@lower
 def chain_matmul(*matrices: Any) -> Tensor:
     """Return the product of several matrices, formed in the order of least work."""
     listed: Sequence[Tensor] = matrices

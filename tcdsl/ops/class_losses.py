@@ -7,6 +7,7 @@ from functools import cache
 
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import int64, uint8
+from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.pointwise import mul, neg, where
 from tcdsl.ops.rules import NAMES
@@ -76,6 +77,7 @@ def _by_class(
     return total / count  # type: ignore[no-any-return]
 
 
+@wide
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -105,6 +107,7 @@ def nll_loss(
     return _by_class(elements, scores, classes, weight, ignore_index, how, shape)
 
 
+@wide
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -197,6 +200,7 @@ def _of_probabilities(
     return total / count
 
 
+@wide
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -220,6 +224,7 @@ def multi_margin_loss(
     return mean_or_sum(elements.squeeze(0) if input.ndim == 1 else elements, how)
 
 
+@wide
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,

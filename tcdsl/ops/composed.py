@@ -8,6 +8,7 @@ from typing import Any
 
 from tcdsl.core import Tensor, dtypes
 from tcdsl.ops.arranged import repeat_interleave
+from tcdsl.ops.casting import lower
 from tcdsl.ops.comparisons import logical_not
 from tcdsl.ops.copies import tril
 from tcdsl.ops.distances import pairwise_distance
@@ -20,6 +21,7 @@ from tcdsl.ops.table import publish
 from tcdsl.ops.views import transpose
 
 
+@lower
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from tcdsl.core import Op, Tensor
+from tcdsl.ops.casting import lower
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -210,6 +211,7 @@ def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         )
 
     image = ", ".join("HWD"[:rank])
+    conv, transposed = lower(conv), lower(transposed)
     conv.__name__ = f"conv{rank}d"
     conv.__doc__ = f"""Convolve images: ``out[n, f] = sum(input[n, c] * weight[f, c]) + bias[f]``.
 

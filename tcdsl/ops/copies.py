@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, is_casting
 from tcdsl.ops.arguments import listed_as
+from tcdsl.ops.casting import widened
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -54,6 +55,8 @@ def pad(
         return _padded(input, widths, 0.0 if value is None else value, mode)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if is_casting() and (mode == "replicate" or (mode == "reflect" and len(widths) <= 4)):
+        input = widened(input)
     if not any(widths):
         return input
     if min(widths) >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tcdsl.core import Op, Tensor
+from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import clamp, sub, where
@@ -29,6 +30,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return made
 
 
+@wide
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -61,6 +63,7 @@ def pairwise_distance(
     return norm(sub(x1, x2) + eps, p, -1, keepdim)
 
 
+@wide
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -9,6 +9,7 @@ import numpy as np
 
 from tcdsl.core import Tensor, from_numpy
 from tcdsl.ops import lapack
+from tcdsl.ops.casting import wide
 from tcdsl.ops.copies import tril, triu
 from tcdsl.ops.matrices import (
     array_of,
@@ -24,6 +25,7 @@ Reflectors = namedtuple("Reflectors", ("a", "tau"))  # as torch's results are
 Pivoted = namedtuple("Pivoted", ("u", "piv"))
 
 
+@wide
 def geqrf(input: Tensor) -> Any:
     """Return R above Householder's reflectors in one matrix, and the factors of those.
 
@@ -36,6 +38,7 @@ def geqrf(input: Tensor) -> Any:
     return Reflectors(*underivable("geqrf", (input,), lapack.reflectors(array_of(input))))
 
 
+@wide
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """Return the first N columns of Q from what `geqrf` returned.
 
@@ -62,6 +65,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return underivable("orgqr", (input, input2), found)[0]
 
 
+@wide
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
@@ -113,6 +117,7 @@ def pstrf(a: Tensor, upper: bool = True, tol: float = -1) -> Any:
 # ---- factors L and U of batches
 
 
+@wide
 def btrifact_with_info(input: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Decompose matrices into ``P L U``.
 
@@ -138,6 +143,7 @@ def btrifact_with_info(input: Tensor, pivot: bool = True) -> tuple[Tensor, Tenso
     return lu, pivots, info
 
 
+@wide
 def btrifact(input: Tensor, info: Tensor | None = None, pivot: bool = True) -> Any:
     """Return what `btrifact_with_info` does; the last is written into `info`.
 
@@ -164,6 +170,7 @@ def btrifact(input: Tensor, info: Tensor | None = None, pivot: bool = True) -> A
     return lu, pivots
 
 
+@wide
 def btrisolve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
     """Solve ``A X = B`` from what `btrifact` returned of A.
 

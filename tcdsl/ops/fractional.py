@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, empty
+from tcdsl.ops.casting import wide
 from tcdsl.ops.filling import uniform_
 from tcdsl.ops.indexing import gather
 from tcdsl.ops.table import Family
@@ -16,6 +17,7 @@ _fractions = ops.op("fractions", vjp=None)
 _fractional_max = ops.op("fractional_max", vjp=None)
 
 
+@wide
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Any,

@@ -14,6 +14,7 @@ import numpy as np
 
 from tcdsl.core import GRAD, INPUT, OUTPUT, Tensor, from_numpy
 from tcdsl.ops import lapack
+from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import tril, triu
 from tcdsl.ops.joins import cat
 from tcdsl.ops.lapack import Array
@@ -51,6 +52,7 @@ def _half(x: Tensor) -> Tensor:
 # ---- inverses and determinants
 
 
+@wide
 def inverse(input: Tensor) -> Tensor:
     """Return the inverses of square matrices.
 
@@ -76,6 +78,7 @@ def _inverse_vjp(y: Tensor, d_y: Tensor) -> Tensor:
     return -matmul(turned(y), matmul(d_y, turned(y)))
 
 
+@wide
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """Return the pseudo-inverses of Moore and Penrose.
 
@@ -191,6 +194,7 @@ def logdet(input: Tensor) -> Tensor:
     return found
 
 
+@lower
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Return the n-th powers of square matrices, of inverses where n is below 0."""
     check_square("linalg.matrix_power", input)
@@ -213,6 +217,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 # ---- decompositions
 
 
+@wide
 def qr(input: Tensor, some: bool = True) -> Any:
     """Decompose matrices into a product of orthogonal columns and an upper triangle.
 
@@ -261,6 +266,7 @@ def _tall_qr_vjp(q: Tensor, r: Tensor, d_q: Tensor, d_r: Tensor) -> Tensor:
     return turned(triangular(r, turned(d_q + matmul(q, inner)), upper=True))
 
 
+@wide
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Decompose matrices into ``U diag(S) V'``, singular values from the largest on.
 
@@ -316,6 +322,7 @@ def _svd_vjp(u: Tensor, s: Tensor, v: Tensor, d_u: Tensor, d_s: Tensor, d_v: Ten
     return found
 
 
+@wide
 def symeig(input: Tensor, eigenvectors: bool = False, upper: bool = True) -> Any:
     """Return the eigenvalues of symmetric matrices in rising order, and on request eigenvectors.
 
@@ -400,6 +407,7 @@ def _eig_vjp(values: Tensor, v: Tensor, d_values: Tensor, d_v: Tensor) -> Tensor
 # ---- positive definite matrices
 
 
+@wide
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """Decompose positive definite matrices into ``L L'``, or ``U' U``.
 

@@ -13,6 +13,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.ops import linalg as factored
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.between import chained
+from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import cross as _cross
 from tcdsl.ops.linalg import det, inverse, matrix_power, pinverse, slogdet
 from tcdsl.ops.matrices import array_of, check_matrices, turned
@@ -140,11 +141,13 @@ def norm(
 # ---- decompositions
 
 
+@wide
 def inv(A: Tensor) -> Tensor:  # noqa: N803
     """Return the inverses of square matrices."""
     return inverse(A)
 
 
+@wide
 def pinv(A: Tensor, rcond: float | None = None, *, rtol: float | None = None) -> Tensor:  # noqa: N803
     """Return pseudo-inverses; singular values up to rtol times the largest count as 0."""
     tolerance = rtol if rcond is None else rcond
@@ -155,6 +158,7 @@ def _tolerance(a: Tensor) -> float:
     return float(np.finfo(a.dtype.numpy).eps) * max(a.shape[-2:], default=0)
 
 
+@wide
 def qr(A: Tensor, mode: str = "reduced") -> Any:  # noqa: N803
     """Decompose matrices into orthogonal columns and an upper triangle."""
     if mode not in ("reduced", "complete", "r"):
@@ -166,12 +170,14 @@ def qr(A: Tensor, mode: str = "reduced") -> Any:  # noqa: N803
     return QR(A.new_empty(0) if mode == "r" else q, r)
 
 
+@wide
 def svd(A: Tensor, full_matrices: bool = True) -> Any:  # noqa: N803
     """Decompose matrices into ``U diag(S) Vh``."""
     u, s, v = factored.svd(A, not full_matrices)
     return SVD(u, s, turned(v))
 
 
+@wide
 def svdvals(A: Tensor) -> Tensor:  # noqa: N803
     """Return singular values from the largest on."""
     found: Tensor = factored.svd(A).S
@@ -184,11 +190,13 @@ def _upper(uplo: str) -> bool:
     return uplo.upper() == "U"
 
 
+@wide
 def eigh(A: Tensor, UPLO: str = "L") -> Any:  # noqa: N803
     """Return eigenvalues of symmetric matrices in rising order, and eigenvectors as columns."""
     return Eigh(*factored.symeig(A, True, _upper(UPLO)))
 
 
+@wide
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
     """Return eigenvalues of symmetric matrices in rising order."""
     found: Tensor = factored.symeig(A, False, _upper(UPLO)).eigenvalues
@@ -206,6 +214,7 @@ def eig(A: Tensor) -> Any:  # noqa: N803
 eigvals = eig
 
 
+@wide
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803
     """Decompose positive definite matrices into ``L L'``, or ``U' U``."""
     return factored.cholesky(A, upper)
@@ -214,6 +223,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803
 # ---- systems
 
 
+@wide
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     """Solve ``A X = B``, or ``X A = B``.
 
@@ -245,6 +255,7 @@ def solve_triangular(
     return turned(found)
 
 
+@wide
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:  # noqa: N803
     """Return X of least squares of ``A X - B``, of least norm where there are many.
 
@@ -278,6 +289,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return LeastSquares(found.squeeze(-1) if is_row else found, residuals, rank, values)
 
 
+@wide
 def matrix_rank(
     A: Tensor,  # noqa: N803
     *,
@@ -293,6 +305,7 @@ def matrix_rank(
     return from_numpy(np.asarray((values > least).sum(-1), dtypes.int64.numpy))
 
 
+@wide
 def cond(A: Tensor, p: Order = None) -> Tensor:  # noqa: N803
     """Return condition numbers: the norm of a matrix times that of its inverse."""
     if p is None or p in (2, -2):
@@ -306,6 +319,7 @@ def cond(A: Tensor, p: Order = None) -> Tensor:  # noqa: N803
 # ---- products
 
 
+@lower
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Return the product of several matrices, formed in the order of least work.
 
@@ -325,6 +339,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return made.squeeze(0) if is_row else made
 
 
+@lower
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sum products along a dimension."""
     made: Tensor = mul(x, y).sum(dim)

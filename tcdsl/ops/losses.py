@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
+from tcdsl.ops.casting import wide
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.rules import NAMES, broadcast, broadcast_shape, promote
 from tcdsl.ops.table import Family, op_of_text
@@ -82,6 +83,7 @@ def mean_or_sum(elements: Tensor, reduction: str) -> Tensor:
     return made
 
 
+@wide
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -93,6 +95,7 @@ def l1_loss(
     return _of_elements("l1", reduction_of(reduction, size_average, reduce), input, target)
 
 
+@wide
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -104,6 +107,7 @@ def mse_loss(
     return _of_elements("mse", reduction_of(reduction, size_average, reduce), input, target)
 
 
+@wide
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -121,6 +125,7 @@ def smooth_l1_loss(
     return _of_elements("smooth_l1", how, input, target, beta)
 
 
+@wide
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -131,6 +136,7 @@ def huber_loss(
 _no_probabilities = ops.op("no_probabilities", vjp=None)
 
 
+@wide
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -157,6 +163,7 @@ def binary_cross_entropy(
     return _of_elements("bce", how, input, target, 1.0 if weight is None else weight)
 
 
+@wide
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -184,6 +191,7 @@ def binary_cross_entropy_with_logits(
     )
 
 
+@wide
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -200,6 +208,7 @@ def kl_div(
     return _of_elements(name, reduction_of(reduction, size_average, reduce), input, target)
 
 
+@wide
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -220,6 +229,7 @@ def poisson_nll_loss(
     return mean_or_sum(_of_elements("stirling", "none", elements, target), how)
 
 
+@wide
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -231,6 +241,7 @@ def soft_margin_loss(
     return _of_elements("soft_margin", reduction_of(reduction, size_average, reduce), input, target)
 
 
+@wide
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -244,6 +255,7 @@ def hinge_embedding_loss(
     return _of_elements("hinge_embedding", how, input, target, margin)
 
 
+@wide
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,

@@ -7,29 +7,53 @@ from collections.abc import Sequence
 from functools import cache
 
 from tcdsl.core import Op, Tensor
+from tcdsl.core.dtypes import DType
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.reductions import norm
+from tcdsl.ops.rules import NAMES, Operands, computing, first
 from tcdsl.ops.spatial import without_rest
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 
-_running = ops.op("running", vjp=None)
-_layer_norm = ops.op("layer_norm", vjp="layer_norm_vjp")
-_group_norm = ops.op("group_norm", vjp="group_norm_vjp")
+
+def _beside_parameters(operands: Operands) -> DType:
+    """Return the type of the input, beside which parameters of halves may be float32."""
+    x = operands[0]
+    for o in operands[1:]:
+        if isinstance(o, Tensor) and o.dtype not in (x.dtype, computing(x.dtype)):
+            raise RuntimeError(
+                "mixed dtype (CPU): expect parameter to have scalar type of "
+                f"{NAMES[computing(x.dtype).name]}"
+            )
+    return x.dtype  # type: ignore[no-any-return]
+
+
+_running = ops.op("running", types=first, vjp=None)
+_layer_norm = ops.op("layer_norm", types=_beside_parameters, vjp="layer_norm_vjp")
+_group_norm = ops.op("group_norm", types=_beside_parameters, vjp="group_norm_vjp")
 _local_response_norm = ops.op("local_response_norm")
 
 
-def _or_all(tensor: Tensor | None, n: Sequence[int], like: Tensor, value: float) -> Tensor:
-    """Return a tensor, or one that has the same number everywhere."""
-    if tensor is not None:
+def _scales(
+    weight: Tensor | None, bias: Tensor | None, n: Sequence[int], like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return scale and shift in a shape and of one type: 1 and 0 where there is none."""
+    given = [t for t in (weight, bias) if t is not None]
+    dtype = given[0].dtype if given else like.dtype
+    if len(given) == 2 and given[1].dtype is not dtype:
+        raise RuntimeError("mixed dtype (CPU): all the parameters should have the same dtype")
+
+    def shaped(tensor: Tensor | None, value: float) -> Tensor:
+        if tensor is None:
+            return filled(empty_beside(like, tuple(n), dtype), value)  # type: ignore[no-any-return]
         return tensor.view(*n) if tuple(tensor.shape) != tuple(n) else tensor
-    made: Tensor = filled(empty_beside(like, tuple(n), like.dtype), value)
-    return made
+
+    return shaped(weight, 1.0), shaped(bias, 0.0)
 
 
 @cache
@@ -37,7 +61,8 @@ def _of_batches(name: str, rank: int) -> Op:
     """Return the op of a definition for (N, C, L), or without what is behind the channels."""
     vjp = "batch_norm_vjp" if name == "batch_norm" else "derived"
     text = "\n".join(map(ops.text, (name, vjp) if vjp != "derived" else (name,)))
-    return op_of_text(without_rest(text) if rank == 2 else text, name, vjp=vjp)
+    text = without_rest(text) if rank == 2 else text
+    return op_of_text(text, name, types=_beside_parameters, vjp=vjp)
 
 
 def batch_norm(
@@ -81,7 +106,7 @@ def batch_norm(
         if given is not None and given.numel() != c:
             raise RuntimeError(f"{name} should contain {c} elements not {given.numel()}")
     x = input if input.ndim == 2 else input.reshape(shape[0], c, rest)
-    g, b = _or_all(weight, (c,), input, 1.0), _or_all(bias, (c,), input, 0.0)
+    g, b = _scales(weight, bias, (c,), input)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -121,7 +146,7 @@ def instance_norm(
             "Expected more than 1 spatial element when training, got input size "
             f"torch.Size({list(shape)})"
         )
-    g, b = _or_all(weight, (c, 1), input, 1.0), _or_all(bias, (c, 1), input, 0.0)
+    g, b = _scales(weight, bias, (c, 1), input)
     out, m, r = _group_norm(input.reshape(n, c, 1, rest), g, b, eps)
     if running_mean is not None and running_var is not None:
         old = running_mean.unsqueeze(0).expand(n, c), running_var.unsqueeze(0).expand(n, c)
@@ -159,7 +184,7 @@ def layer_norm(
         )
     d = math.prod(last)
     rows = math.prod(shape[: len(shape) - len(last)])
-    g, b = _or_all(weight, (d,), input, 1.0), _or_all(bias, (d,), input, 0.0)
+    g, b = _scales(weight, bias, (d,), input)
     out, _, _ = _layer_norm(input.reshape(rows, d), g, b, eps)
     return out.view(*shape)  # type: ignore[no-any-return]
 
@@ -181,8 +206,7 @@ def group_norm(
         )
     each = c // num_groups
     x = input.reshape(n, num_groups, each, math.prod(shape[2:]))
-    g = _or_all(weight, (num_groups, each), input, 1.0)
-    b = _or_all(bias, (num_groups, each), input, 0.0)
+    g, b = _scales(weight, bias, (num_groups, each), input)
     out, _, _ = _group_norm(x, g, b, eps)
     return out.view(*shape)  # type: ignore[no-any-return]
 

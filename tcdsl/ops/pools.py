@@ -13,6 +13,7 @@ import numpy as np
 from tcdsl.core import Op, Tensor, from_numpy
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.cached import cached_property
+from tcdsl.ops.casting import wide
 from tcdsl.ops.convolutions import Each, each
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.spatial import spatial
@@ -177,6 +178,7 @@ def max_pool2d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     return _max_pool(2, input, *args, **kwargs)
 
 
+@wide
 def max_pool3d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Pool images of three dimensions."""
     return _max_pool(3, input, *args, **kwargs)
@@ -246,6 +248,7 @@ def avg_pool2d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return _avg_pool(2, input, *args, **kwargs)
 
 
+@wide
 def avg_pool3d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Pool images of three dimensions."""
     return _avg_pool(3, input, *args, **kwargs)
@@ -320,11 +323,13 @@ def max_unpool1d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> T
     return _unpool(1, input, indices, *args, **kwargs)
 
 
+@wide
 def max_unpool2d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Pool images of two dimensions."""
     return _unpool(2, input, indices, *args, **kwargs)
 
 
+@wide
 def max_unpool3d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Pool images of three dimensions."""
     return _unpool(3, input, indices, *args, **kwargs)

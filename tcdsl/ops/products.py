@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Tensor, operator
-from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, same_as
+from tcdsl.core import Tensor, is_casting, operator
+from tcdsl.core.dtypes import DType
+from tcdsl.ops.casting import lower, lowered
+from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, same, same_as
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
@@ -70,15 +72,27 @@ def _of_linear(operands: Operands) -> None:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {shape})")
 
 
+def _types_of_linear(operands: Operands) -> DType:
+    x, w = operands[:2]
+    if x.dtype is not w.dtype:
+        raise RuntimeError(
+            f"mat1 and mat2 must have the same dtype, but got {NAMES[x.dtype.name]} and "
+            f"{NAMES[w.dtype.name]}"
+        )
+    return same(operands)
+
+
 _MM = same_as("expected m1 and m2 to have the same dtype, but got: {} != {}")
 dot = ops.row("dot", shape=_of_dot)
 mv = ops.row("mv", shape=_of_mv)
-mm = ops.row("mm", types=_MM, shape=_of_mm)
-bmm = ops.row("bmm", shape=_of_bmm)
+mm = lower(ops.row("mm", types=_MM, shape=_of_mm))
+bmm = lower(ops.row("bmm", shape=_of_bmm))
 ger = ops.row("ger", aliases=("outer",))
-_matmul = ops.op("matmul")
-_linear = ops.op("linear", shape=_of_linear)
-_linear_bias = ops.op("linear_bias", shape=_of_linear)
+_matmul = lower(ops.op("matmul"))
+_dot_of_matmul = lower(ops.op("dot", shape=_of_dot))  # dot and mv themselves are not lowered
+_mv_of_matmul = lower(ops.op("mv", shape=_of_mv))
+_linear = lower(ops.op("linear", types=_types_of_linear, shape=_of_linear))
+_linear_bias = lower(ops.op("linear_bias", types=_types_of_linear, shape=_of_linear))
 _bilinear = ops.op("bilinear")
 
 
@@ -110,9 +124,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
         )
     if a == 1 and b == 1:
-        found = dot(input, other)
+        found = _dot_of_matmul(input, other)
     elif a == 2 and b == 1:
-        found = mv(input, other)
+        found = _mv_of_matmul(input, other)
     elif a == 1:
         found = matmul(input.unsqueeze(0), other).squeeze(-2)
     elif b == 1:
@@ -181,8 +195,8 @@ def _shape_of(name: str, a: Tensor, b: Tensor) -> tuple[int, ...]:
     return (*batch, a.shape[1], b.shape[2])
 
 
-addmv, addmm, addr = _added("addmv"), _added("addmm"), _added("addr")
-baddbmm, addbmm = _added("baddbmm"), _added("addbmm")
+addmv, addmm, addr = _added("addmv"), lower(_added("addmm")), _added("addr")
+baddbmm, addbmm = lower(_added("baddbmm")), lower(_added("addbmm"))
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -198,11 +212,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     -------
     Tensor, shape (..., O)
     """
-    if input.dtype is not weight.dtype:
-        raise RuntimeError(
-            f"mat1 and mat2 must have the same dtype, but got {NAMES[input.dtype.name]} and "
-            f"{NAMES[weight.dtype.name]}"
-        )
     found: Tensor = _linear(input, weight) if bias is None else _linear_bias(input, weight, bias)
     return found
 
@@ -237,6 +246,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     _check_einsum(equation, shapes)
     ones = tuple(tuple(n == 1 for n in s) for s in shapes)
     text = _einsum_text(equation.replace(" ", ""), tuple(map(len, shapes)), ones)
+    if is_casting() and "+=!" in text and len(operands) > 1:
+        operands = tuple(map(lowered, operands))
     found: Tensor = op_of_text(text)(*operands)
     return found
 
@@ -340,4 +351,5 @@ publish(matmul, ("matmul",))
 operator("__matmul__", matmul)
 for made in (addmv, addmm, addr, baddbmm, addbmm):
     publish(made, (made.__name__,))
-    publish(in_place(made), (f"{made.__name__}_",), on=("Tensor",))
+    into = getattr(made, "__wrapped__", made)  # whose type is that of what it writes
+    publish(in_place(into), (f"{made.__name__}_",), on=("Tensor",))

@@ -8,6 +8,7 @@ from typing import Any
 from tcdsl.core import Tensor, dtypes
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
+from tcdsl.ops.casting import wide
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.joins import cat
 from tcdsl.ops.masks import masked_select, nonzero
@@ -72,6 +73,7 @@ def _quantile(
     return found[0]  # type: ignore[no-any-return]
 
 
+@wide
 def quantile(
     input: Tensor,
     q: Any,
@@ -84,6 +86,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skip=False)
 
 
+@wide
 def nanquantile(
     input: Tensor,
     q: Any,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tcdsl.ops.casting import like, lower
 from tcdsl.ops.table import Family
 
 ops = Family(__file__)
 
-rnn_tanh = ops.op("rnn_tanh")
-rnn_relu = ops.op("rnn_relu")
-lstm = ops.op("lstm")
-gru = ops.op("gru")
+rnn_tanh = lower(ops.op("rnn_tanh"))
+rnn_relu = lower(ops.op("rnn_relu"))
+lstm = lower(ops.op("lstm"))
+lstm_step = like(2)(ops.op("lstm"))  # one step of a cell, as PyTorch makes it of other ops
+gru = like(1)(ops.op("gru"))  # of the state, which is added to

@@ -14,6 +14,7 @@ from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import DType, uint8
+from tcdsl.ops.casting import wide
 from tcdsl.ops.over import over
 from tcdsl.ops.results import result
 from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, same, widen
@@ -131,7 +132,7 @@ def _prod(
 
 
 sum = ops.row("sum", text="sum_all", types=widen, slow=_sum)
-prod = ops.row("prod", text="prod_all", types=widen, slow=_prod)
+prod = wide(ops.row("prod", text="prod_all", types=widen, slow=_prod))
 
 
 def _of_matrix(operands: Operands) -> None:
@@ -139,7 +140,7 @@ def _of_matrix(operands: Operands) -> None:
         raise RuntimeError("trace: expected a matrix")
 
 
-trace = ops.row("trace", types=widen, shape=_of_matrix)
+trace = wide(ops.row("trace", types=widen, shape=_of_matrix))
 
 
 def mean(

@@ -11,6 +11,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tcdsl.ops.casting import wide
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
@@ -212,6 +213,7 @@ def upsample_bilinear(
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
+@wide
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tcdsl.core import Tensor
+from tcdsl.ops.casting import wide
 from tcdsl.ops.copies import flip, pad
 from tcdsl.ops.joins import cat, stack
 from tcdsl.ops.table import Family, publish
@@ -202,6 +203,7 @@ def irfft(
     return _scaled(re, math.prod(sizes), normalized, back=True)
 
 
+@wide
 def stft(
     signal: Tensor,
     frame_length: int | None = None,

@@ -10,6 +10,7 @@ import numpy as np
 
 from tcdsl.core import GRAD, INPUT, NEEDS, OUTPUT, Tensor
 from tcdsl.ops import lapack
+from tcdsl.ops.casting import wide
 from tcdsl.ops.copies import tril, triu
 from tcdsl.ops.matrices import (
     array_of,
@@ -46,6 +47,7 @@ def _batched(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return made[0], made[1]
 
 
+@wide
 def gesv(input: Tensor, A: Tensor) -> Any:  # noqa: N803  (the name of PyTorch)
     """Solve ``A X = B``.
 
@@ -80,6 +82,7 @@ def _solved_vjp(needs: int, a: Tensor, x: Tensor, d_x: Tensor) -> Any:
     return -matmul(d_b, turned(x)) if needs & 1 else None, d_b
 
 
+@wide
 def trtrs(
     input: Tensor,
     A: Tensor,  # noqa: N803
@@ -204,11 +207,13 @@ def gels(input: Tensor, A: Tensor) -> Any:  # noqa: N803  (the name of PyTorch)
     return LeastSquares(*underivable("gels", (input, A), found))
 
 
+@wide
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """Solve ``A X = B`` as `potrs` does, by default given L of ``A = L L'``."""
     return potrs(input, input2, upper)
 
 
+@wide
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Return inverses as `potri` does, by default given L of ``A = L L'``."""
     return potri(input, upper)

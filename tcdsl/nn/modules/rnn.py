@@ -21,6 +21,7 @@ _OPS = {
     "RNN_RELU": (recurrent.rnn_relu, 1),
     "LSTM": (recurrent.lstm, 4),
     "GRU": (recurrent.gru, 3),
+    "LSTM_STEP": (recurrent.lstm_step, 4),
 }
 
 
@@ -344,7 +345,8 @@ class RNNCellBase(Module):
         weights = [self.weight_ih, self.weight_hh]
         if self.bias_ih is not None and self.bias_hh is not None:
             weights += [self.bias_ih, self.bias_hh]
-        rows = _compute(self.mode, input.unsqueeze(0), list(states), weights, self.hidden_size)
+        mode = "LSTM_STEP" if self.mode == "LSTM" else self.mode
+        rows = _compute(mode, input.unsqueeze(0), list(states), weights, self.hidden_size)
         return [r[1] for r in rows]
 
     def extra_repr(self) -> str:
