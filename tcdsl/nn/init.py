@@ -11,6 +11,7 @@ from typing import Any
 from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn.placed import is_undrawn
+from tcdsl.nn.truncated import draw_truncated
 
 __all__ = [
     "calculate_gain",
@@ -31,6 +32,7 @@ __all__ = [
     "orthogonal_",
     "sparse",
     "sparse_",
+    "trunc_normal_",
     "uniform",
     "uniform_",
     "xavier_normal",
@@ -90,15 +92,38 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @_unrecorded
-def uniform_(tensor: Tensor, a: float = 0, b: float = 1) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0, b: float = 1, generator: Any = None) -> Tensor:
     """Fill with numbers that are uniform in [a, b)."""
-    return tensor.uniform_(a, b)
+    return tensor.uniform_(a, b, generator=generator)
 
 
 @_unrecorded
-def normal_(tensor: Tensor, mean: float = 0, std: float = 1) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0, std: float = 1, generator: Any = None) -> Tensor:
     """Fill with numbers that are normal of a mean and a standard deviation."""
-    return tensor.normal_(mean, std)
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@_unrecorded
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Fill with numbers that are normal, given that they lie in [a, b].
+
+    Parameters
+    ----------
+    tensor : Tensor
+    mean, std : float
+        Of the normal distribution that is cut off.
+    a, b : float
+        The least and the largest number, not in units of `std`.
+    generator : Generator, optional
+    """
+    return draw_truncated(tensor, mean, std, a, b, generator)
 
 
 @_unrecorded
@@ -132,24 +157,30 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 @_unrecorded
-def dirac_(tensor: Tensor) -> Tensor:
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill the weights of a convolution so that it hands on as many channels as it can.
 
     Parameters
     ----------
     tensor : Tensor, shape (F, C, ...) of 3 to 5 dimensions
+    groups : int
+        Of the convolution; each hands on its own channels.
 
     Raises
     ------
     ValueError
-        If it has other dimensions.
+        If it has other dimensions, or F is no multiple of `groups`.
     """
     if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups:
+        raise ValueError("dim 0 must be divisible by groups")
     tensor.zero_()
     middle = tuple(n // 2 for n in tensor.shape[2:])
-    for channel in range(min(tensor.size(0), tensor.size(1))):
-        tensor[(channel, channel, *middle)] = 1
+    filters = tensor.size(0) // groups
+    for group in range(groups):
+        for channel in range(min(filters, tensor.size(1))):
+            tensor[(group * filters + channel, channel, *middle)] = 1
     return tensor
 
 
@@ -170,7 +201,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Fill uniformly in +- gain * sqrt(6 / (fan_in + fan_out)).
 
     References
@@ -179,21 +210,26 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1) -> Tensor:
     2010.
     """
     bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Fill normally with the deviation gain * sqrt(2 / (fan_in + fan_out)).
 
     References
     ----------
     As `xavier_uniform_`.
     """
-    return normal_(tensor, 0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))))
+    std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    return normal_(tensor, 0, std, generator)
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
 ) -> Tensor:
     """Fill uniformly in +- gain * sqrt(3 / fan).
 
@@ -213,19 +249,23 @@ def kaiming_uniform_(
     """
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     bound = math.sqrt(3.0) * std
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
 ) -> Tensor:
     """Fill normally with the deviation gain / sqrt(fan); parameters as of `kaiming_uniform_`."""
     std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
-    return normal_(tensor, 0, std)
+    return normal_(tensor, 0, std, generator)
 
 
 @_unrecorded
-def orthogonal_(tensor: Tensor, gain: float = 1) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Fill so that the rows, or the columns where they are fewer, are orthogonal to each other.
 
     Parameters
@@ -248,14 +288,16 @@ def orthogonal_(tensor: Tensor, gain: float = 1) -> Tensor:
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     rows, columns = tensor.size(0), tensor.numel() // max(tensor.size(0), 1)
-    normal = library.randn(max(rows, columns), min(rows, columns), dtype=tensor.dtype)
+    normal = library.empty(rows, columns, dtype=tensor.dtype).normal_(generator=generator)
+    if rows < columns:
+        normal = normal.t()
     q, r = library.qr(normal)
     q = q * library.diag(r).sign()  # else q is not uniform over the orthogonal matrices
     return tensor.copy_((q if rows >= columns else q.t()).reshape(tensor.shape)).mul_(gain)
 
 
 @_unrecorded
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Fill a matrix normally, with a part of each column 0.
 
     Parameters
@@ -273,7 +315,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
-    tensor.normal_(0, std)
+    tensor.normal_(0, std, generator=generator)
     zeros = math.ceil(sparsity * rows)
     for column in range(columns):
         tensor[library.randperm(rows)[:zeros], column] = 0

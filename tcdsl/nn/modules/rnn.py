@@ -1,28 +1,21 @@
-"""Layers over time: Elman networks, LSTM, GRU, and their cells."""
+"""Layers over time: Elman networks, LSTM, GRU."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Self
 
 from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
+from tcdsl.nn.modules.rnn_modes import GATES, mode_of, run
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
 from tcdsl.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from tcdsl.ops import recurrent
 
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
-
-_OPS = {
-    "RNN_TANH": (recurrent.rnn_tanh, 1),
-    "RNN_RELU": (recurrent.rnn_relu, 1),
-    "LSTM": (recurrent.lstm, 4),
-    "GRU": (recurrent.gru, 3),
-    "LSTM_STEP": (recurrent.lstm_step, 4),
-}
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
 class RNNBase(Module):
@@ -44,12 +37,14 @@ class RNNBase(Module):
         How likely an output of a layer but the last is left out while training.
     bidirectional : bool
         Whether a second network goes through each sequence from its end.
+    proj_size : int
+        P: states of an LSTM are P numbers, products of its outputs with a matrix; 0: they are N.
 
     Attributes
     ----------
-    weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ... : Parameter
-        Shapes (g N, I), (g N, N), (g N,), (g N,), g the number of gates; a name ends in
-        ``_reverse`` for the second network. At first uniform in +- 1 / sqrt(N).
+    weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0, ... : Parameter
+        Shapes (g N, I), (g N, N or P), (g N,), (g N,), (P, N), g the number of gates; a name ends
+        in ``_reverse`` for the second network. At first uniform in +- 1 / sqrt(N).
     """
 
     @placed
@@ -63,6 +58,7 @@ class RNNBase(Module):
         batch_first: bool = False,
         dropout: float = 0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -72,6 +68,27 @@ class RNNBase(Module):
                 "dropout should be a number in range [0, 1] representing the probability of an "
                 f"element being zeroed, got {dropout}"
             )
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                f"num_layers={num_layers}",
+                stacklevel=4,
+            )
+        sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        for name, size in sizes.items():
+            if not isinstance(size, int):
+                raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+            if size <= 0:
+                raise ValueError(f"{name} must be greater than zero")
+        if proj_size and mode != "LSTM":
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections"
+            )
+        if proj_size >= hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -80,17 +97,21 @@ class RNNBase(Module):
         self.batch_first = batch_first
         self.dropout = dropout
         self.bidirectional = bidirectional
+        self.proj_size = proj_size
         self._directions = 2 if bidirectional else 1
-        gates = _OPS[mode][1] * hidden_size
+        gates = GATES[mode] * hidden_size
+        state = proj_size or hidden_size
         for layer in range(num_layers):
-            inputs = input_size if layer == 0 else hidden_size * self._directions
+            inputs = input_size if layer == 0 else state * self._directions
             for direction in range(self._directions):
                 shapes: dict[str, tuple[int, ...]] = {
                     "weight_ih": (gates, inputs),
-                    "weight_hh": (gates, hidden_size),
+                    "weight_hh": (gates, state),
                 }
                 if bias:
                     shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
                     setattr(self, _name(name, layer, direction), Parameter(blank(shape)))
         self.reset_parameters()
@@ -98,7 +119,8 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """Parameters of each layer and direction."""
-        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if self.bias else 2]
+        kinds = ["weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ())]
+        kinds += ["weight_hr"] if self.proj_size else []
         return [
             [getattr(self, _name(kind, layer, direction)) for kind in kinds]
             for layer in range(self.num_layers)
@@ -107,7 +129,7 @@ class RNNBase(Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
-        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0
+        bound = 1 / math.sqrt(self.hidden_size)
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
@@ -121,18 +143,31 @@ class RNNBase(Module):
         Parameters
         ----------
         input : Tensor, shape (T, B, I), or PackedSequence
-        hx : Tensor, shape (num_layers * directions, B, N), optional
-            States to begin with, zeros by default; for an LSTM a pair, states and cells.
+            One sequence may lack the dimension B; outputs and states do then too.
+        hx : Tensor, shape (num_layers * directions, B, N or P), optional
+            States to begin with, zeros by default; for an LSTM a pair, states and cells, whose
+            cells are (num_layers * directions, B, N).
 
         Returns
         -------
-        output : Tensor, shape (T, B, directions * N), or PackedSequence
+        output : Tensor, shape (T, B, directions * (N or P)), or PackedSequence
         states : as hx
             After the last element of each sequence.
         """
         lengths = None
         x = input
         order = back = None
+        if not isinstance(input, PackedSequence):
+            if input.dim() not in (2, 3):
+                word = "D tensor" if self.mode.startswith("RNN") else "D"
+                raise ValueError(
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got "
+                    f"{input.dim()}{word} instead"
+                )
+            if hx is not None:
+                self._check_dimensions(input, hx)
+            if input.dim() == 2:
+                return self._forward_one(input, hx)
         if isinstance(input, PackedSequence):
             order, back = input.sorted_indices, input.unsorted_indices
             x, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes))
@@ -162,22 +197,43 @@ class RNNBase(Module):
             x = x.transpose(0, 1)
         return x, last if self.mode == "LSTM" else last[0]
 
+    def _check_dimensions(self, input: Tensor, hx: Any) -> None:
+        """Refuse states that have a dimension B where inputs have none, and those that lack it."""
+        kind = "unbatched 2-D" if input.dim() == 2 else "batched 3-D"
+        pair = self.mode == "LSTM"
+        dims = [state.dim() for state in (hx if pair else [hx])]
+        if any(dim != input.dim() for dim in dims):
+            said = ", ".join(f"{dim}-D" for dim in dims)
+            raise RuntimeError(
+                f"For {kind} input, hx{' and cx' if pair else ''} should also be {input.dim()}-D "
+                f"but got {f'({said}) tensors' if pair else f'{said} tensor'}"
+            )
+
+    def _forward_one(self, input: Tensor, hx: Any) -> Any:
+        """Go through one sequence, (T, I)."""
+        pair = self.mode == "LSTM"
+        if hx is not None:
+            hx = tuple(state.unsqueeze(1) for state in hx) if pair else hx.unsqueeze(1)
+        batch = 0 if self.batch_first else 1
+        x, last = self.forward(input.unsqueeze(batch), hx)
+        last = tuple(state.squeeze(1) for state in last) if pair else last.squeeze(1)
+        return x.squeeze(batch), last
+
     def _run(
         self, number: int, x: Tensor, begin: list[Tensor], lengths: Any, backwards: int
     ) -> tuple[Tensor, ...]:
         """Return the outputs of one network in one direction, and its last states."""
         if backwards:
             x = _reversed(x, lengths)
-        weights = self.all_weights[number]
-        rows = _compute(self.mode, x, begin, weights, self.hidden_size)
+        weights: list[Tensor] = [*self.all_weights[number]]
+        projection = weights.pop() if self.proj_size else None
+        rows = run(self.mode, x, begin, weights, self.hidden_size, projection)
         output = rows[0][1:]
         if backwards:
             output = _reversed(output, lengths)
         return output, *(_last(r, lengths) for r in rows)
 
     def _check_input(self, x: Tensor) -> None:
-        if x.dim() != 3:
-            raise RuntimeError(f"input must have 3 dimensions, got {x.dim()}")
         if x.size(2) != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, "
@@ -186,22 +242,26 @@ class RNNBase(Module):
 
     def _begin(self, x: Tensor, hx: Any) -> tuple[Tensor, ...]:
         """Return the states to begin with."""
-        shape = (self.num_layers * self._directions, x.size(1), self.hidden_size)
-        count = 2 if self.mode == "LSTM" else 1
+        rows = (self.num_layers * self._directions, x.size(1))
+        shapes = [(*rows, self.proj_size or self.hidden_size)]
+        if self.mode == "LSTM":
+            shapes.append((*rows, self.hidden_size))
         if hx is None:
-            return (library.zeros(shape, dtype=x.dtype, device=x.device),) * count
+            zeros = (library.zeros(shape, dtype=x.dtype, device=x.device) for shape in shapes)
+            return tuple(zeros)
         states = tuple(hx) if self.mode == "LSTM" else (hx,)
-        if len(states) != count:
-            raise RuntimeError(f"expected {count} states, got {len(states)}")
-        for state in states:
+        if len(states) != len(shapes):
+            raise RuntimeError(f"expected {len(shapes)} states, got {len(states)}")
+        for number, (state, shape) in enumerate(zip(states, shapes, strict=True)):
             if tuple(state.shape) != shape:
-                raise RuntimeError(f"Expected hidden size {shape}, got {list(state.shape)}")
+                what = f"hidden[{number}]" if self.mode == "LSTM" else "hidden"
+                raise RuntimeError(f"Expected {what} size {shape}, got {list(state.shape)}")
         return states
 
     def extra_repr(self) -> str:
         """Return the sizes, and what differs from the defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
-        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0}
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0}
         for name, value in {**usual, "bidirectional": False}.items():
             if getattr(self, name) != value:
                 text += f", {name}={getattr(self, name)}"
@@ -236,7 +296,7 @@ class RNN(RNNBase):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            _mode_of(nonlinearity),
+            mode_of(nonlinearity),
             input_size,
             hidden_size,
             num_layers,
@@ -278,156 +338,8 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
 
-class RNNCellBase(Module):
-    """One step of a layer over time.
-
-    Parameters
-    ----------
-    input_size, hidden_size : int
-        I and N.
-    bias : bool
-        Whether gates have numbers added.
-
-    Attributes
-    ----------
-    weight_ih, weight_hh, bias_ih, bias_hh : Parameter
-        Shapes (g N, I), (g N, N), (g N,), (g N,), g the number of gates; the last two may be None.
-        At first uniform in +- 1 / sqrt(N).
-    """
-
-    mode = ""
-    weight_ih: Parameter
-    weight_hh: Parameter
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
-
-    @placed
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
-        gates = _OPS[self.mode][1] * hidden_size
-        self.weight_ih = Parameter(blank(gates, input_size))
-        self.weight_hh = Parameter(blank(gates, hidden_size))
-        for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(blank(gates)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
-        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
-
-    def _step(self, input: Tensor, states: Any) -> list[Tensor]:
-        """Return the states after one step."""
-        if input.dim() != 2 or input.size(1) != self.input_size:
-            raise RuntimeError(
-                f"input has inconsistent input_size: got {list(input.shape)}, "
-                f"expected (B, {self.input_size})"
-            )
-        shape = (input.size(0), self.hidden_size)
-        count = 2 if self.mode == "LSTM" else 1
-        if states is None:
-            zeros = library.zeros(shape, dtype=input.dtype, device=input.device)
-            states = (zeros,) * count
-        for state in states:
-            if tuple(state.shape) != shape:
-                raise RuntimeError(f"hidden has shape {list(state.shape)}, expected {list(shape)}")
-        weights = [self.weight_ih, self.weight_hh]
-        if self.bias_ih is not None and self.bias_hh is not None:
-            weights += [self.bias_ih, self.bias_hh]
-        mode = "LSTM_STEP" if self.mode == "LSTM" else self.mode
-        rows = _compute(mode, input.unsqueeze(0), list(states), weights, self.hidden_size)
-        return [r[1] for r in rows]
-
-    def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
-        text = f"{self.input_size}, {self.hidden_size}"
-        return text if self.bias else text + ", bias=False"
-
-
-class RNNCell(RNNCellBase):
-    """One step of `RNN`.
-
-    Parameters
-    ----------
-    input_size, hidden_size, bias
-        As of `RNNCellBase`.
-    nonlinearity : str
-        'tanh' or 'relu'.
-    """
-
-    @placed
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.__dict__["mode"] = _mode_of(nonlinearity)
-        super().__init__(input_size, hidden_size, bias)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the next state, (B, N), of an input (B, I) and a state."""
-        return self._step(input, None if hx is None else (hx,))[0]
-
-
-class LSTMCell(RNNCellBase):
-    """One step of `LSTM`."""
-
-    mode = "LSTM"
-
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
-        """Return the next state and cell, (B, N) each, of an input (B, I) and such a pair."""
-        state, cell = self._step(input, hx)
-        return state, cell
-
-
-class GRUCell(RNNCellBase):
-    """One step of `GRU`."""
-
-    mode = "GRU"
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the next state, (B, N), of an input (B, I) and a state."""
-        return self._step(input, None if hx is None else (hx,))[0]
-
-
 def _name(kind: str, layer: int, direction: int) -> str:
     return f"{kind}_l{layer}" + ("_reverse" if direction else "")
-
-
-def _mode_of(nonlinearity: str) -> str:
-    if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-    return f"RNN_{nonlinearity.upper()}"
-
-
-def _compute(
-    mode: str, x: Tensor, begin: list[Tensor], weights: list[Any], size: int
-) -> tuple[Tensor, ...]:
-    """Run a network; of its states, and cells, row t is the one before element t."""
-    op, gates = _OPS[mode]
-    if len(weights) == 2:
-        zeros = library.zeros(gates * size, dtype=x.dtype, device=x.device)
-        weights = [*weights, zeros, zeros]
-    if gates > 1:
-        weights = [w.view(gates, size, *w.shape[1:]) for w in weights]
-    rows = op(x, *begin, *weights)
-    return rows if isinstance(rows, tuple) else (rows,)
 
 
 def _last(rows: Tensor, lengths: Any) -> Tensor:
