@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl import names
+from tcdsl.as_torch import files
 from tcdsl.as_torch.absent import absent_module, missing
 
 __all__ = ["VERSIONS", "install"]
@@ -31,6 +32,8 @@ class _Names(types.ModuleType):
             if name == "Tensor":
                 importlib.import_module("tcdsl.library")  # gives it its methods
             value = getattr(tcdsl, name)
+            if name in names.ROOMS:
+                files.attach(name)
             setattr(self, name, value)
             return value
         raise AttributeError(f"module 'torch' has no attribute '{name}' in tcdsl{missing(name)}")
@@ -55,6 +58,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         first, _, rest = fullname.partition(".")
         if first != "torch":
             return None
+        if files.room_of(rest):
+            return importlib.machinery.ModuleSpec(fullname, _Loader(rest), is_package=True)
         if rest and (
             rest.split(".")[0] not in names.ROOMS
             or importlib.util.find_spec(f"tcdsl.{rest}") is None
@@ -77,13 +82,16 @@ class _Loader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         if not self._name:
             return _Names("torch", "PyTorch's names, computed by tcdsl.")
+        if files.room_of(self._name):
+            return files.stand_in(self._name)
         module = importlib.import_module(f"tcdsl.{self._name}")
+        files.attach(self._name)
         self._spec = module.__spec__
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         if self._name:
-            module.__spec__ = self._spec
+            module.__spec__ = self._spec or module.__spec__
         else:
             module.__version__ = VERSIONS[_version]  # type: ignore[attr-defined]
             vars(module).update(_swapped)

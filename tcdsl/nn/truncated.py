@@ -56,5 +56,5 @@ def draw_truncated(
     while pending.any():
         again = refused()
         tensor.copy_(library.where(pending, drawn, tensor))
-        pending &= again
+        pending = pending.logical_and(again)
     return tensor

@@ -77,8 +77,8 @@ class RNNCellBase(Module):
                     f"{said}: Expected {what} to be 1D or 2D, got {state.dim()}D instead"
                 )
         if input.dim() == 1:
-            rows = None if states is None else [state.unsqueeze(0) for state in states]
-            return [row.squeeze(0) for row in self._step(input.unsqueeze(0), rows)]
+            one = None if states is None else [state.unsqueeze(0) for state in states]
+            return [row.squeeze(0) for row in self._step(input.unsqueeze(0), one)]
         if input.size(1) != self.input_size:
             raise RuntimeError(
                 f"input has inconsistent input_size: got {input.size(1)} expected {self.input_size}"

@@ -1,0 +1,79 @@
+"""Names that scripts import from PyTorch's files are there, whichever file of ours has them."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections import OrderedDict
+
+import pytest
+
+from tcdsl.as_torch import files, sizes
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+SCRIPT = """
+import torch
+import torch.nn as nn
+import torch.nn.modules.transformer as transformer
+import torch.utils.data._utils
+from torch.distributions.kl import register_kl
+from torch.distributions.normal import Normal
+from torch.nn.common_types import _size_2_t
+from torch.nn.modules import Linear
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import Conv2d, _ConvNd
+from torch.nn.modules.loss import HuberLoss, _Loss, _WeightedLoss
+from torch.nn.modules.padding import *
+from torch.nn.modules.utils import _pair, _triple
+from torch.nn.utils.clip_grad import clip_grad_norm_
+from torch.optim.adam import Adam
+from torch.optim.lr_scheduler import _LRScheduler
+from torch.utils.data._utils.collate import default_collate
+from torch.utils.data.dataloader import DataLoader
+
+print(isinstance(nn.BatchNorm2d(2), nn.modules.batchnorm._BatchNorm), issubclass(Conv2d, _ConvNd))
+print(nn.modules.linear.Linear is nn.Linear is Linear, torch.optim.Adam is Adam)
+print(torch.distributions.normal.Normal is Normal is torch.distributions.Normal, _pair(3))
+print(torch.utils.data._utils.collate.default_collate([1, 2]), transformer.TransformerEncoder)
+print(ReflectionPad2d, hasattr(torch.nn.modules.batchnorm, "no_such_name"))
+"""
+
+
+def test_a_script_finds_what_it_imports() -> None:
+    command = [sys.executable, "-c", f"import tcdsl.as_torch as a; a.install()\n{SCRIPT}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    assert said[:3] == ["True True", "True True", "True (3, 3)"]
+    assert said[3].startswith("tensor([1, 2])")
+    assert said[4].endswith(" False")
+
+
+def test_every_file_is_pytorchs() -> None:
+    found = [name for at, words, _ in files._FILES for name in (f"{at}.{w}" for w in words.split())]
+    assert len(found) == len({*found})
+    for name in found:
+        assert importlib.util.find_spec(f"torch.{name}") is not None, name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("_pair", 3), ("_triple", (1, 2, 3)), ("_single", [4])]
+)
+def test_sizes(name: str, value: object) -> None:
+    theirs = getattr(torch.nn.modules.utils, name)
+    assert getattr(sizes, name)(value) == theirs(value)
+    assert getattr(sizes, name).__name__ == theirs.__name__
+
+
+def test_prefixes_are_taken_off() -> None:
+    said = []
+    for consume in (
+        sizes.consume_prefix_in_state_dict_if_present,
+        torch.nn.modules.utils.consume_prefix_in_state_dict_if_present,
+    ):
+        state = OrderedDict([("module.a", 1), ("b", 2), ("module.c.d", 3)])
+        state._metadata = {"": 0, "module": 1, "module.c": 2}  # type: ignore[attr-defined]
+        consume(state, "module.")
+        said.append((list(state.items()), state._metadata))  # type: ignore[attr-defined]
+    assert said[0] == said[1]
