@@ -35,6 +35,8 @@ ROOMS = {
     "codegen/forms": "",
     "codegen/forms/base": _NEST,
     "codegen/forms/base/cuda": _FORM,
+    "codegen/forms/chain": f"{_FORM} codegen/forms/contraction codegen/forms/rows"
+    " codegen/forms/rows/cpu",
     "codegen/forms/contraction": _FORM,
     "codegen/forms/contraction/window": f"{_FORM} codegen/forms/contraction",
     "codegen/forms/contraction/weights": f"{_FORM} codegen/forms/contraction",

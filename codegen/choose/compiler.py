@@ -32,7 +32,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.preludes.abi import MAX_LOOPS
-from tcdsl.codegen.program.decided import decided
+from tcdsl.codegen.program.decided import Sizes, decided
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.pairs import in_pairs
@@ -188,7 +188,8 @@ def choices(
     Everything but the values of knobs is worked out once, so that costs are quick to ask for.
     """
     found = {}
-    for partition in partitions(_rewritten(program, spec, machine)):
+    rewritten = _rewritten(program, spec, machine)
+    for partition in partitions(rewritten, chains=_chains(spec, machine)):
         config = Config.of({"partition": partition.name})
         arrangement = _arrangement(program, spec, config, machine, sizes)
         found[partition.name] = tuple(
@@ -385,7 +386,8 @@ def _arrangement(
         If it names none.
     """
     program = _rewritten(program, spec, machine)
-    by_name = {p.name: p for p in partitions(program)}
+    chains = _chains(spec, machine)
+    by_name = {p.name: p for p in partitions(program, chains=chains)}
     wanted = str(config.get("partition", next(iter(by_name))))
     if wanted not in by_name:
         raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
@@ -396,6 +398,11 @@ def _arrangement(
 
         offered = gpu_forms.GPU
     return arrange(program, spec, by_name[wanted], machine, values, offered, call)
+
+
+def _chains(spec: Spec, machine: Machine | Gpu) -> Sizes | None:
+    """Return the sizes at which there is a form for chains: known ones, on a CPU."""
+    return spec.sizes if spec.is_exact and not isinstance(machine, Gpu) else None
 
 
 def _rewritten(program: Program, spec: Spec, machine: Machine | Gpu) -> Program:

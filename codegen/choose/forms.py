@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl.codegen.forms.base.form import Form
+from tcdsl.codegen.forms.chain import form as chain
 from tcdsl.codegen.forms.contraction import form as contraction
 from tcdsl.codegen.forms.contraction.weights import form as weights
 from tcdsl.codegen.forms.contraction.window import form as window
@@ -19,6 +20,7 @@ from tcdsl.codegen.forms.stencil import weights as stencil_weights
 from tcdsl.codegen.machine.cpu import Machine
 
 CPU: tuple[Form[Machine, Any], ...] = (
+    chain.FORM,
     weights.FORM,
     window.FORM,
     stencil.FORM,

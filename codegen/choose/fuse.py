@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
+from tcdsl.codegen.forms.chain.find import chain_of
+from tcdsl.codegen.program.decided import Sizes
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline, is_contraction
 from tcdsl.codegen.program.padding import are_pieces_apart, has_padding, is_padding, pieces
@@ -26,12 +28,17 @@ _LONGEST = 24  # groups that are joined: each length is tried, and costs its squ
 
 
 @lru_cache(maxsize=64)
-def partitions(program: Program) -> tuple[Partition, ...]:
-    """Return the partitions worth trying, the default first; no two are equal."""
+def partitions(program: Program, *, chains: Sizes | None = None) -> tuple[Partition, ...]:
+    """Return the partitions worth trying, the default first; no two are equal.
+
+    chains: the sizes at which products with rows between them may be one group.
+    """
     written = separate(program)
     inlined = inline(program, written)
+    fused = gather(program, inlined, rows=True)
     found = {
-        "fused": gather(program, inlined, rows=True),
+        **({"chained": joined(program, fused, chains)} if chains is not None else {}),
+        "fused": fused,
         "copies": gather(program, inlined, rows=True, paddings=False),
         "epilogues": gather(program, inlined, rows=False),
         "inlined": inlined,
@@ -39,8 +46,38 @@ def partitions(program: Program) -> tuple[Partition, ...]:
     }
     out: dict[tuple[Group, ...], str] = {}
     for name, groups in found.items():
-        out.setdefault(tuple(groups), name)
+        if name != "chained" or len(groups) < len(fused):
+            out.setdefault(tuple(groups), name)
     return tuple(Partition(name, groups) for groups, name in out.items())
+
+
+def joined(program: Program, groups: Sequence[Group], sizes: Sizes) -> list[Group]:
+    """Join three groups where they are a chain: a product, rows, a product of what they leave."""
+    out: list[Group] = []
+    wanted = uses(program, groups)
+    left = list(groups)
+    while left:
+        run = left[:3]
+        wanted.subtract(n for g in run for n in g.wanted())
+        if len(run) == 3 and _is_chain(program, run, wanted, sizes):
+            out.append(fused_group(program, run, wanted))
+        else:
+            wanted.update(n for g in run[1:] for n in g.wanted())
+            del run[1:]
+            out += run
+        left = left[len(run) :]
+    return out
+
+
+def _is_chain(
+    program: Program, run: Sequence[Group], wanted: Mapping[str, int], sizes: Sizes
+) -> bool:
+    """Whether groups, of one turn, are a chain as one; wanted: see `fused_group`."""
+    if not is_contraction(run[0].statements[0]) or not _undisturbed(program, run):
+        return False
+    if len({program.stretch(m) for g in run for m in g.members}) > 1:
+        return False
+    return chain_of(program, fused_group(program, run, wanted), sizes) is not None
 
 
 def separate(program: Program) -> list[Group]:

@@ -249,6 +249,16 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         "def run(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
         {"M": 3, "K": 3000, "N": 1000},
     ),
+    "written up to the diagonal": (
+        "def run(float(P,N,D) Q, float(P,N,D) K, float(P,N,D) V) -> (O) {"
+        " S(p,i,j) +=! Q(p,i,d) * K(p,j,d)"
+        " M(p,i) max=! S(p,i,j) where j in 0:i + 1"
+        " E(p,i,j) = exp(S(p,i,j) - M(p,i))"
+        " Z(p,i) +=! E(p,i,j) where j in 0:i + 1"
+        " O(p,i,d) +=! E(p,i,j) * V(p,j,d) where j in 0:i + 1"
+        " O(p,i,d) = O(p,i,d) / Z(p,i) }",
+        {"P": 6, "N": 100, "D": 32},
+    ),
 }  # fmt: skip
 # Whose gradients, and training forwards where those keep something, are in as well.
 _DIFFERENTIATED = (
@@ -365,7 +375,7 @@ _SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
     "forms": formed,
     "small": small,
 }
-_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 26, "small": 44}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 27, "small": 44}
 _CHUNK = 5  # programs of a part: what one test holds and one file stores
 PARTS = (
     *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),
@@ -605,6 +615,7 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("benchmarks layers MATMUL", "c exact", 1),
     ("benchmarks layers CONV", "c exact", 1),
     ("catalog test_tc/test_conv_with_backward_2kernels.convolution_wgrad", "c exact", 1),
+    ("forms written up to the diagonal", "c exact", 1),
     ("forms padded pool", "c exact", 1),
     ("forms window weights", "c exact", 1),
     ("small row", "c exact", 1),

@@ -37,6 +37,7 @@ pytestmark = pytest.mark.cc  # examples are checked by kernels, and a kernel ask
 KINDS = {
     "c": (
         "arg reduction in lanes",
+        "chain #x#, rows, #x# in blocks of #, what is empty skipped",
         "column reduction in parts, vectors",
         "contraction dot",
         "contraction dot + epilogue",

@@ -51,9 +51,30 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
 
     prologue declares what g stands on.
     """
+    ops, x = panel.operands, panel.extents()
+    functions, head = prepared(panel, g, kernels)
+    task = panel.var("task")
+    where = Lets(panel.var)
+    block = decode(panel, where, g, x, task)
+    nest = b.loop(
+        task,
+        b.BEGIN,
+        b.END,
+        where.stmts,
+        origins(panel, block.at) if panel.neighbours is None else None,
+        work(panel, g, kernels, x, block),
+    )
+    whole = ops.declare(b.block(prologue, head, nest))
+    name = f"{panel.prefix}_panel"
+    functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
+    return functions
+
+
+def prepared(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[list[Function], list[Stmt]]:
+    """Return the functions that a walk over blocks may call, and what it declares before."""
     p, ops = panel.problem, panel.operands
     x = panel.extents()
-    head: list[Stmt] = [*prologue, *_tables(panel, g)]
+    head: list[Stmt] = _tables(panel, g)
     functions: list[Function] = []
     for name, operand, along, flag in (("a", p.a, p.m, g.pack_a), ("b", p.b, p.n, g.pack_b)):
         if b.value_of(flag) != 0:
@@ -74,22 +95,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         values = Values(ops, {})
         value = values.value(e)
         head += [*values.take(), Let(Var(ops.local(var.name), var.type), value)]
-
-    task = panel.var("task")
-    where = Lets(panel.var)
-    block = _decode(panel, where, g, x, task)
-    nest = b.loop(
-        task,
-        b.BEGIN,
-        b.END,
-        where.stmts,
-        origins(panel, block.at) if panel.neighbours is None else None,
-        _work(panel, g, kernels, x, block),
-    )
-    whole = ops.declare(b.block(head, nest))
-    name = f"{panel.prefix}_panel"
-    functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
-    return functions
+    return functions, head
 
 
 def packing_ahead(panel: Panel, g: Blocking) -> Function:
@@ -119,7 +125,7 @@ def packing_ahead(panel: Panel, g: Blocking) -> Function:
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
 
-def _decode(panel: Panel, where: Lets, g: Blocking, x: Extents, task: Expr) -> TaskBlock:
+def decode(panel: Panel, where: Lets, g: Blocking, x: Extents, task: Expr) -> TaskBlock:
     """Return the block of a task: (outer point, column, row), row fastest."""
     near = panel.neighbours
     # no index of a program is named like the first two
@@ -159,8 +165,8 @@ def _tables(panel: Panel, g: Blocking) -> list[Stmt]:
     return out
 
 
-def _work(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
-    """Return what a task does."""
+def work(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
+    """Return what is done for a block: that of a task."""
     method = b.value_of(g.method)
     if method == PANEL:
         return _passes(panel, g, kernels, x, block)

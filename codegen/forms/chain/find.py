@@ -1,0 +1,216 @@
+"""Chains in a program: a product, statements along its rows, a product of what these leave.
+
+    S(p, i, j) +=! Q(p, i, d) * K(p, j, d)                      the scores: a row for each p, i
+    M(p, i) max=! S(p, i, j)                                    along a row
+    E(p, i, j) = exp(S(p, i, j) - M(p, i))                      along a row
+    O(p, i, d) +=! E(p, i, j) * V(p, j, d) where j in 0:i + 1   the rows of O
+
+Nothing but rows of the chain is between them, so a block of rows goes through all of them while it
+lies in cache. Where all that reads a row stops at one column, `i + 1` here, nobody needs the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.decided import Sizes
+from tcdsl.codegen.program.group import Group
+from tcdsl.codegen.program.inline import is_contraction
+from tcdsl.codegen.program.program import Program, Statement
+from tcdsl.codegen.program.ssa import identity_of
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.types import typed
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A group as a chain.
+
+    stop: the statements along rows are [1, stop) of the group's. scores_at: the indices of the
+    first product: those that tell matrices apart, that of the row, that of the column. rows_at:
+    what all but the last are called in the second product. tiles: what is made and read by rows
+    alone, and whether it has an element for each column. limit: columns from `row + limit` on are
+    of no use; None where all of them are.
+    """
+
+    group: Group
+    stop: int
+    scores_at: tuple[str, ...]
+    rows_at: tuple[str, ...]
+    tiles: Mapping[str, bool]
+    limit: int | None
+
+    @property
+    def scores(self) -> Statement:
+        """The first product."""
+        return self.group.statements[0]
+
+    @property
+    def product(self) -> Statement:
+        """The second product."""
+        return self.group.statements[self.stop]
+
+    def parts(self) -> tuple[Group, Group, Group]:
+        """Return the three parts as groups; what asks for columns of use no longer does."""
+        count = len(self.group.statements)
+        head, rows, tail = (
+            self.group.part(*span) for span in ((0, 1), (1, self.stop), (self.stop, count))
+        )
+        if self.limit is None:
+            return head, rows, tail
+        return head, replace(rows, statements=tuple(map(_unlimited, rows.statements))), tail
+
+
+def chain_of(program: Program, group: Group, sizes: Sizes) -> Chain | None:
+    """Return a group as a chain at these sizes, or None where it is none."""
+    products = [n for n, s in enumerate(group.statements) if is_contraction(s)]
+    if len(products) != 2 or products[0] != 0 or products[1] < 2:
+        return None
+    stop, scores = products[1], group.statements[0]
+    at = _plain(scores.subs)
+    if at is None or len(at) < 2 or scores.op != "+=!" or scores.is_ragged or not scores.covers:
+        return None
+    if {r.name for r in scores.outputs} != set(at) or len(set(at)) != len(at):
+        return None
+    if any(r.low != Size() for s in group.statements for r in s.ranges):
+        return None
+    inside = {s.target for s in group.statements[:stop]}
+    if not inside <= set(group.local) or any(program.buffer(n).role != "temp" for n in inside):
+        return None
+    ranges = {r.name: r.high for r in scores.ranges}
+    rows, row = tuple(ranges[n] for n in at[:-1]), (ranges[at[-1]],)
+    tiles = {scores.target: True}
+    for s in group.statements[1:stop]:
+        by_column = _along(s, tiles, rows, row)
+        if by_column is None or s.base is not None:
+            return None
+        tiles[s.target] = by_column
+    places = {_places(s, tiles, rows, row) for s in group.statements[stop:]} - {()}
+    homes = [program.buffer(n).home for n in tiles]
+    written = _plain(group.statements[stop].subs)
+    if None in places or len(places) != 1 or len(set(homes)) != len(homes) or written is None:
+        return None
+    taken = tuple(written[n] for n in places.pop() or ())
+    known = {n: v for n, v in sizes if n not in program.scalars}  # which change from call to call
+    limit = _limit(group.statements, stop, tiles, known)
+    return Chain(group, stop, at, taken, tiles, limit)
+
+
+def _plain(subs: Sequence[typed.Expr]) -> tuple[str, ...] | None:
+    """Return the indices that subscripts are."""
+    names = [e.name for e in subs if isinstance(e, typed.IndexValue)]
+    return tuple(names) if len(names) == len(subs) else None
+
+
+def _extents(s: Statement, names: Sequence[str]) -> tuple[Size, ...]:
+    by_name = {r.name: r.high for r in s.ranges}
+    return tuple(by_name[n] for n in names)
+
+
+def _along(
+    s: Statement, tiles: Mapping[str, bool], rows: tuple[Size, ...], row: tuple[Size, ...]
+) -> bool | None:
+    """Whether a statement along rows has a value for each column; None if it leaves its row."""
+    at = _plain(s.subs)
+    if at is None or s.is_arg or s.along or s.is_ragged or not s.covers:
+        return None
+    if len(set(at)) != len(at) or {r.name for r in s.outputs} != set(at):
+        return None
+    extents, places = _extents(s, at), _places(s, tiles, rows, row)
+    if extents not in (rows, rows + row) or places not in ((), tuple(range(len(rows)))):
+        return None
+    return extents == rows + row
+
+
+def _places(
+    s: Statement, tiles: Mapping[str, bool], rows: tuple[Size, ...], row: tuple[Size, ...]
+) -> tuple[int, ...] | None:
+    """Return the places of the row that a statement reads among its subscripts on the left.
+
+    () where it reads no row, None where it reads anything else of a chain, or several rows.
+    """
+    written = _plain(s.subs)
+    found: set[tuple[str, ...]] = set()
+    for r in s.reads():
+        if r.tensor not in tiles:
+            continue
+        at = _plain(r.subs)
+        if at is None or written is None or len(set(at)) != len(at):
+            return None
+        by_column = tiles[r.tensor]
+        mine = at[:-1] if by_column else at
+        if not set(mine) <= set(written) or _extents(s, mine) != rows:
+            return None
+        if by_column and _extents(s, at[-1:]) != row:
+            return None
+        found.add(mine)
+    if len(found) > 1:
+        return None
+    return tuple(written.index(n) for n in found.pop()) if found and written is not None else ()
+
+
+def _limit(
+    statements: Sequence[Statement], stop: int, tiles: Mapping[str, bool], sizes: Mapping[str, int]
+) -> int | None:
+    """Return how far behind its row's number the last column of use lies; None if all are."""
+    needed: dict[str, set[int | None]] = {}
+    for s in reversed(statements[1 : stop + 1]):
+        mine = needed.get(s.target, set())
+        if not tiles.get(s.target):
+            mine = {_own_limit(s, tiles, sizes)}
+        for r in s.reads():
+            if tiles.get(r.tensor):
+                needed.setdefault(r.tensor, set()).update(mine)
+    for s in statements[stop + 1 :]:
+        if any(tiles.get(r.tensor) for r in s.reads()):
+            return None
+    limits = {x for found in needed.values() for x in found}
+    return limits.pop() if len(limits) == 1 else None
+
+
+def _own_limit(s: Statement, tiles: Mapping[str, bool], sizes: Mapping[str, int]) -> int | None:
+    """Return the limit of a statement that folds rows."""
+    subs = next((r.subs for r in s.reads() if tiles.get(r.tensor)), None)
+    at = None if subs is None else _plain(subs)
+    if at is None:
+        return None
+    if s.is_ragged:
+        ragged = [r for r in s.ranges if r.bounds is not None]
+        if len(ragged) != 1 or ragged[0].name != at[-1] or ragged[0].is_guess:
+            return None
+        assert ragged[0].bounds is not None
+        low, high = map(affine_of, ragged[0].bounds)
+        if low is None or low.terms or low.const != Size() or high is None:
+            return None
+        if high.terms != ((at[-2], 1),) or not {*high.const.symbols()} <= sizes.keys():
+            return None
+        return high.const.evaluate(sizes)
+    found = _condition(s)
+    return found[1] if found is not None and found[0] == (at[-1], at[-2]) else None
+
+
+def _condition(s: Statement) -> tuple[tuple[str, str], int] | None:
+    """Return (column, row) and c of a fold of `column < row + c ? value : nothing`."""
+    value = s.value
+    if not isinstance(value, typed.Select) or not s.reductions or s.is_ragged:
+        return None
+    if value.other != typed.Lit(identity_of(s.op, value.dtype), value.dtype):
+        return None
+    match value.cond:
+        case typed.Binary("<" | "<=" as op, typed.IndexValue(column), bound):
+            a = affine_of(bound)
+            if a is None or len(a.terms) != 1 or a.terms[0][1] != 1 or a.const.constant is None:
+                return None
+            return (column, a.terms[0][0]), a.const.constant + (op == "<=")
+    return None
+
+
+def _unlimited(s: Statement) -> Statement:
+    """Return a fold without its condition, which holds wherever a row is walked."""
+    if _condition(s) is None:
+        return s
+    assert isinstance(s.value, typed.Select)
+    return replace(s, value=s.value.then)
