@@ -178,10 +178,21 @@ def kept_panels(panel: Panel, block: TaskBlock, k0: Expr) -> Stmt:
     return Let(v, b.offset(Cast(base, v.type), first))
 
 
-def packing(panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPass) -> Stmt | None:
-    """Return the packing of the block of an operand, if it is packed."""
+def packing(
+    panel: Panel,
+    name: str,
+    g: Blocking,
+    block: TaskBlock,
+    now: DepthPass,
+    width: Expr | None = None,
+) -> Stmt | None:
+    """Return the packing of the block of an operand, if it is packed.
+
+    width: of a panel, by default that of a register tile.
+    """
     p = panel.problem
-    width = g.mr if name == "a" else b.mul(g.nv, panel.lanes)
+    if width is None:
+        width = g.mr if name == "a" else b.mul(g.nv, panel.lanes)
     x, along, flag = (p.a, p.m, g.pack_a) if name == "a" else (p.b, p.n, g.pack_b)
     first, count = (block.m0, block.rows) if name == "a" else (block.n0, block.columns)
     if b.value_of(flag) == 0:

@@ -20,7 +20,8 @@ class Extents:
     in a. packs_a, packs_b: packing is a must. keeps_b: b must not be packed. near: of a, b and the
     output, whether the matrices of a group lie inside each other: those of a and b are packed
     together, the output's stored together. whole: the sum is not cut into passes, since the output
-    cannot hold partial sums. dots, streams: the dot method, the stream method is possible.
+    cannot hold partial sums. dots, streams: the dot method, the stream method is possible. turns:
+    the dot method turns b around first, which is not contiguous along k.
     """
 
     outer: Expr
@@ -39,6 +40,7 @@ class Extents:
     streams: bool
     lanes: int
     bytes: int
+    turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,9 @@ class Blocking:
 
     mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
     cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
-    m and n. pack_a, pack_b: 0 or 1. method: the panel method; the dot method, without packing, over
-    whole sums; the stream method, which packs a at most. strip: rows of b that it reads together.
+    m and n. pack_a, pack_b: 0 or 1. method: the panel method; the dot method over whole sums, which
+    packs b at most, as columns; the stream method, which packs a at most. strip: rows of b that it
+    reads together.
     """
 
     mr: Expr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking
-from tcdsl.codegen.forms.contraction.dot import dot_kernel, dot_rows, most_rows
+from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_kernel, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import finish_pass
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,
@@ -134,20 +134,37 @@ class Kernels:
 
     # ---- dot products
 
-    def dot_functions(self, block_rows: Expr) -> list[Function]:
+    def dot_functions(self, g: Blocking) -> list[Function]:
         """Return the dot kernels, or what stands for them."""
         if self.panel.shares:
             return [declared(self._dots())]
+        columns = self._dot_columns(g)
         return [
-            dot_kernel(self._dot_name(n), self._dots().dot(n)) for n in self._dot_rows(block_rows)
+            dot_kernel(self._dot_name(n), self._dots().dot(n, columns)) for n in self._dot_rows(g)
         ]
 
-    def run_dots(self, block_rows: Expr, rows: Expr, args: tuple[Expr, ...]) -> Stmt:
-        """Return the call of the dot kernel for rows, in blocks of so many."""
+    @property
+    def dots_swap(self) -> bool | None:
+        """Whether rows of a dot kernel are columns of the product, the fewer ones.
+
+        None where that is seen at run time. The kernel's columns are read once then, its rows stay
+        nearby.
+        """
+        panel = self.panel
+        if panel.turns:
+            return True
+        if panel.stored(panel.problem.a) != panel.stored(panel.problem.b):
+            return False
+        sizes = [b.value_of(panel.extent(fused)) for fused in (panel.problem.m, panel.problem.n)]
+        m, n = sizes
+        return None if m is None or n is None else n < m
+
+    def run_dots(self, g: Blocking, rows: Expr, args: tuple[Expr, ...]) -> Stmt:
+        """Return the call of the dot kernel for rows."""
         if self.panel.shares:
             return Eval(Call(self._dots().name, (*args, rows), None))
         calls: list[tuple[int, Stmt]] = [
-            (n, Eval(Call(self._dot_name(n), args, None))) for n in self._dot_rows(block_rows)
+            (n, Eval(Call(self._dot_name(n), args, None))) for n in self._dot_rows(g)
         ]
         return pick(rows, calls)
 
@@ -155,20 +172,36 @@ class Kernels:
         panel = self.panel
         p = panel.problem
         a, b_, c = (panel.stored(x) for x in (p.a, p.b, p.c))
+        if self.dots_swap:
+            a, b_ = panel.packed if panel.turns else b_, a
         return Dots(panel.vector, self.machine.registers, a, b_, c, panel.finish.resumes)
 
     def _dot_name(self, rows: int) -> str:
         return f"{self.panel.prefix}_dot_{rows}"
 
-    def _dot_rows(self, block_rows: Expr) -> list[int]:
+    def _dot_sides(self, g: Blocking) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+        """Return rows and columns of dot kernels: how many there are, and in a block."""
+        p = self.panel.problem
+        sides = (self.panel.extent(p.m), g.mc), (self.panel.extent(p.n), g.nc)
+        return (sides[1], sides[0]) if self.dots_swap else sides
+
+    def _dot_rows(self, g: Blocking) -> list[int]:
         """Return the numbers of rows that occur at the ends of blocks."""
-        m = self.panel.extent(self.panel.problem.m)
+        m, block_rows = self._dot_sides(g)[0]
         most = b.value_of(dot_rows(self.machine, m))
         sizes = set(range(1, most_rows(self.machine.registers) + 1))
         if most is not None:
             total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
             sizes = {most, rows % most, total % rows % most} - {0}
         return sorted(sizes)
+
+    def _dot_columns(self, g: Blocking) -> set[int] | None:
+        """Return the numbers of columns that kernels are called with, if they are known."""
+        total, size = map(b.value_of, self._dot_sides(g)[1])
+        if total is None or size is None:
+            return None
+        blocks = {min(int(size), int(total)), int(total) % max(int(size), 1)}
+        return {n for block in blocks for n in (min(block, CHUNK), block % CHUNK)} - {0}
 
     # ---- streams
 

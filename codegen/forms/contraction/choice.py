@@ -78,7 +78,7 @@ def choose(
     mr_, nv_ = c64(shape[0]), c64(shape[1])
     pack_a, pack_b = packs_a(x, nv_), packs_b(x, machine, mr_)
     dot = number(takes_dots(x, machine, c64(best), pack_b)) == 1
-    packed = (c64(0), c64(0)) if dot else (pack_a, pack_b)
+    packed = (c64(0), c64(int(x.turns))) if dot else (pack_a, pack_b)
     if dot:
         best = number(dot_cost(x, machine))
     kc = max64(x.k, 1) if dot else pass_depth(x)
@@ -167,7 +167,7 @@ def blocking_of(x: Extents, machine: Machine, c: ContractionChoice) -> Blocking:
     mc, nc = block_shape(x, mr, nv, mt, nt)
     dot, stream = c.method == DOT, c.method == STREAM
     pack_a = c64(int((c.pack_a or (stream and x.packs_a)) and not dot))
-    pack_b = c64(int(c.pack_b and c.method == PANEL))
+    pack_b = c64(int((c.pack_b and c.method == PANEL) or (dot and x.turns)))
     strip = c64(max(1, c.kc))
     kc = max64(x.k, 1) if dot else stream_pass(strip) if stream else strip
     return Blocking(

@@ -1,15 +1,19 @@
-"""The dot method: few rows, both factors contiguous along k, vectors run along k.
+"""The dot method: few rows or columns, both factors contiguous along k, vectors run along k.
 
     acc[r][v] += a[r][k .. k + lanes] * b[v][k .. k + lanes]
 
-Nothing is packed or turned around: a panel would be used by too few rows to pay for its making.
-A kernel has a fixed number of rows and takes columns in groups, then one by one. It leaves plain
-sums in the output; an epilogue is a register tile of depth 0 on top of them.
+Nothing else is packed: a panel would be used by too few rows to pay for its making.
+A kernel has a fixed number of rows and takes columns in groups, what is left in halves of these. It
+leaves plain sums in the output; an epilogue is a register tile of depth 0 on top of them.
+
+Few columns that are not contiguous along k, as of `A(m, k) * B(k, n)`, are turned around first: the
+panels of `pack.py`, one column wide. As a register tile they would fill a part of a vector. The
+fewer lines, of either factor, are the rows of a kernel and stay nearby; the others are read once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP, intrinsic
@@ -70,20 +74,28 @@ def dot_rows(machine: Machine, m: Expr) -> Expr:
     return select(compare("<=", m, most), max64(m, 1), parts)
 
 
-def columns_of(registers: int, rows: int) -> int:
-    """Return how many columns go together: enough sums to hide the latency of an FMA."""
-    return {1: 8, 2: 8, 3: 8, 4: 4}[rows] if registers >= 32 else {1: 8, 2: 4, 3: 4}[rows]
+def columns_of(registers: int, rows: int, occur: Collection[int] | None = None) -> tuple[int, ...]:
+    """Return how many columns go together: enough sums to hide the latency of an FMA, then halves.
+
+    occur: the numbers of columns that a kernel is called with, if they are known.
+    """
+    most = {1: 8, 2: 8, 3: 8, 4: 4}[rows] if registers >= 32 else {1: 8, 2: 4, 3: 4}[rows]
+    groups = [most >> i for i in range(most.bit_length())]
+    if occur is None:
+        return tuple(groups)
+    return tuple(c for c in groups if any(n % (2 * c) >= c or (c == most <= n) for n in occur))
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
     """A dot kernel: its rows, columns that go together, and the types in memory.
 
-    resumes: sums are added to what c holds.
+    columns: the groups that occur, each half of one before it. resumes: sums are added to what c
+    holds.
     """
 
     rows: int
-    columns: int
+    columns: tuple[int, ...]
     vector: Vector
     a: DType
     b: DType
@@ -108,13 +120,18 @@ def dot_params(d: Dot) -> tuple[Var, ...]:
 
 def dot_kernel(name: str, d: Dot) -> Function:
     """Return the function that leaves rows x columns sums in c."""
-    j, depth, whole, columns = i64("j"), i64("depth"), i64("whole"), i64("columns")
-    grouped = sub(columns, mod(columns, d.columns))
-    body = block(
-        Let(whole, sub(depth, mod(depth, d.vector.lanes))) if d.columns > 1 else None,
-        loop(j, 0, grouped, _sums(d, d.columns), step=d.columns),
-        loop(j, grouped, columns, _sums(d, 1)) if d.columns > 1 else None,
-    )
+    j, depth, columns = i64("j"), i64("depth"), i64("columns")
+
+    def below(group: int) -> Expr:
+        """Return the columns that groups of so many, and larger ones, take."""
+        return columns if group == 1 else sub(columns, mod(columns, group))
+
+    groups, start = [], c64(0)
+    for group in d.columns:
+        groups.append(loop(j, start, below(group), _sums(d, group), step=group))
+        start = below(group)
+    whole = Let(i64("whole"), sub(depth, mod(depth, d.vector.lanes)))
+    body = block(whole, groups)
     return Function(name, dot_params(d), body, "micro")
 
 
@@ -143,13 +160,10 @@ def _sums(d: Dot, count: int) -> Stmt:
         forward = [assign(p, offset(p, d.vector.lanes)) for p in moving]
         return loop(k, 0, stop, step, forward, step=d.vector.lanes, mark=Unroll(1))
 
-    if count > 1:
-        walk: list[Stmt] = [
-            along(whole, _step(d, a_lines, b_lines, masked=False)),
-            when(compare("<", whole, depth), last(sub(depth, whole))),
-        ]
-    else:  # the few columns left: half the text for a mask in each step
-        walk = [along(depth, last(sub(depth, k)))]
+    walk = [
+        along(whole, _step(d, a_lines, b_lines, masked=False)),
+        when(compare("<", whole, depth), last(sub(depth, whole))),
+    ]
     return block(
         Array("acc", d.vector, (d.rows, count), zero=True),
         a_lines.start(c64(0)),

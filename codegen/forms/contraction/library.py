@@ -21,7 +21,7 @@ Rows and vectors stand behind the arguments of the micro-kernel: to pick one is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import accumulate
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
@@ -166,9 +166,9 @@ class Dots:
         """The parameters: those of a dot kernel, rows."""
         return (*dot_params(self.dot(1)), b.i64("rows"))
 
-    def dot(self, rows: int) -> Dot:
-        """Return the dot kernel of so many rows."""
-        columns = columns_of(self.registers, rows)
+    def dot(self, rows: int, occur: Collection[int] | None = None) -> Dot:
+        """Return the dot kernel of so many rows, for any number of columns or those that occur."""
+        columns = columns_of(self.registers, rows, occur)
         return Dot(rows, columns, self.vector, self.a, self.b, self.c, self.resumes)
 
     def functions(self) -> list[Function]:
@@ -268,7 +268,7 @@ class Joining:
         return [Function(made.name, made.params, made.body, "export")]
 
 
-TRAITS = "luabkxyzwds"  # what a plan's text hangs on, a letter for each: `traits_of`
+TRAITS = "luabkxyzwdst"  # what a plan's text hangs on, a letter for each: `traits_of`
 
 
 def traits_of(x: Extents) -> str:
@@ -283,6 +283,7 @@ def traits_of(x: Extents) -> str:
         x.whole,
         x.dots,
         x.streams,
+        x.dots and x.turns,
     )
     return "".join(letter for letter, holds in zip(TRAITS, facts, strict=True) if holds)
 
@@ -341,13 +342,13 @@ class Planning:
     def functions(self) -> list[Function]:
         """Return the plan."""
         outer, groups, m, n, k, a_row, *_ = self.params
-        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots, streams = (
+        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots, streams, turns = (
             letter in self.traits for letter in TRAITS
         )
         x = Extents(
             outer, groups, m, n, k, a_row if linear else None,
             unit, packs_a, packs_b, keeps_b, (near[0], near[1], near[2]), whole, dots, streams,
-            self.vector.lanes, self.vector.dtype.size_bytes,
+            self.vector.lanes, self.vector.dtype.size_bytes, turns,
         )  # fmt: skip
         return [plan_function(self.name, x, self._machine(), self.params, self.table())]
 

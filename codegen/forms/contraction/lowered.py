@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, STREAM, Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, number
 from tcdsl.codegen.forms.contraction.kept import loop_ahead, turn_ns, with_packing
@@ -48,7 +48,8 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     tiles = _remainders(x, choice) if needs else ()
     if panel.problem.statement.is_ragged:  # rows that have more terms than others of their tile
         tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
-    loop = loop_ahead(ctx, panel) if b.value_of(g.pack_b) == 1 else None
+    is_packed = choice.method == PANEL and b.value_of(g.pack_b) == 1
+    loop = loop_ahead(ctx, panel) if is_packed else None
     if loop is not None:
         panel = replace(panel, kept=b.plan_param(ctx.param_base))
     far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))

@@ -69,7 +69,7 @@ def usual(machine: Machine, dtype: DType) -> tuple[LibraryFunction, ...]:
         Dots(v, machine.registers, dtype, dtype, dtype, resumes=False),
         Streams(v, machine.registers, dtype),
         *(Packing(Packer(dtype, dtype, v.lanes, unit)) for unit in units),
-        *(Planning.of(machine, v, traits) for traits in ("lus", "lubd")),
+        *(Planning.of(machine, v, traits) for traits in ("ludst", "lubd")),
     )
 
 

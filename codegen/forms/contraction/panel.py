@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.blocking import STREAM, Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
 from tcdsl.codegen.forms.contraction.words import Words
@@ -174,18 +174,26 @@ class Panel:
             streams=self._has_streams(),
             lanes=self.lanes,
             bytes=self.dtype.size_bytes,
+            turns=self.turns,
         )
 
     def _has_dots(self) -> bool:
         """Whether vectors can run along k, and the sums can wait in the output."""
         p = self.problem
         lines = p.a.linear(p.m) is not None and p.b.linear(p.n) is not None
-        along = p.a.linear(p.k) == ONE and p.b.linear(p.k) == ONE
+        along = p.a.linear(p.k) == ONE
+        if self.turns:  # into columns of its own, so that it lies in any way
+            along = along and p.b.linear(p.k) is not None and not p.natural
         keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
         plain = self.neighbours is None and (keeps or self.finish.is_plain)
         plain = plain and not p.statement.is_ragged and self.words is None
         plain = plain and p.term == "product"
         return lines and along and plain
+
+    @property
+    def turns(self) -> bool:
+        """Whether the dot method has to turn b around first."""
+        return self.problem.b.linear(self.problem.k) != ONE
 
     def _has_streams(self) -> bool:
         """Whether rows of b are vectors from end to end: sums wait in the workspace anyway."""
@@ -244,8 +252,11 @@ class Panel:
         count_a, count_b = (self.lanes if self.is_near(x) else 1 for x in (p.a, p.b))
         bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size * count_a)))
         if self.kept is None:
+            columns = g.nc
+            if b.value_of(g.method) != PANEL and self._has_dots() and self.turns:
+                columns = b.min64(columns, self.extent(p.n))  # whole sums of few columns
             bytes_of.append(
-                ("packed_b", b.mul(g.pack_b, g.nc, b.add(g.kc, self.starts), size * count_b))
+                ("packed_b", b.mul(g.pack_b, columns, b.add(g.kc, self.starts), size * count_b))
             )
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))

@@ -26,6 +26,7 @@ from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,
     address,
+    area,
     finished,
     origin,
     origins,
@@ -43,6 +44,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, INT64
 
 
@@ -83,7 +85,7 @@ def prepared(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[list[Function
                 head.append(panel.area(g, f"packed_{name}", panel.packed))
     may_be = {PANEL, DOT, STREAM} if b.value_of(g.method) is None else {b.value_of(g.method)}
     if x.dots and DOT in may_be:
-        functions += kernels.dot_functions(g.mc)
+        functions += kernels.dot_functions(g)
     if x.streams and STREAM in may_be:
         functions += kernels.stream_functions(g)
         head.append(panel.area(g, "sums", panel.dtype))
@@ -170,54 +172,97 @@ def work(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlo
     method = b.value_of(g.method)
     if method == PANEL:
         return _passes(panel, g, kernels, x, block)
-    thin = strips if x.streams and method != DOT else _dots
-    few = thin(panel, g, kernels, x, block)
     if method is not None:
-        return few
-    return If(b.compare("!=", g.method, PANEL), few, _passes(panel, g, kernels, x, block))
+        return (_dots if method == DOT else strips)(panel, g, kernels, x, block)
+    work = _passes(panel, g, kernels, x, block)
+    if x.streams:
+        work = If(b.compare("==", g.method, STREAM), strips(panel, g, kernels, x, block), work)
+    if x.dots:
+        work = If(b.compare("==", g.method, DOT), _dots(panel, g, kernels, x, block), work)
+    return work
 
 
 def _dots(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return the dot method of a block, and the epilogue on its sums."""
-    p = panel.problem
+    p, swap = panel.problem, kernels.dots_swap
+    head: Stmt | None = None
+    b_row = panel.stride(p.b, p.n)
+    assert b_row is not None, "checked by extents"
+    from_b = b.offset(origin(panel, "b", p.b), b.mul(block.n0, b_row))
+    if panel.turns:
+        all_k = DepthPass(b.c64(0), x.k, b.c64(LAST))
+        turned = replace(g, pack_b=b.c64(1))
+        head = packing(panel, "b", turned, block, all_k, width=b.c64(1))
+        from_b, b_row = area(panel, "packed_b"), x.k
+    columns = _Side(x.n, from_b, b_row, _known(panel.stride(p.c, p.n)), block.columns)
+    a_row = _known(panel.stride(p.a, p.m))
+    from_a = b.offset(origin(panel, "a", p.a), b.mul(block.m0, a_row))
+    rows = _Side(x.m, from_a, a_row, _known(panel.stride(p.c, p.m)), block.rows)
+    to = b.add(b.mul(block.m0, rows.out), b.mul(block.n0, columns.out))
+    at = b.offset(origin(panel, "c", p.c), to)
+
+    def walk(few: _Side, many: _Side) -> Stmt:
+        return _walk(panel, g, kernels, few, many, at, x.k)
+
+    if swap is None:
+        sums = If(b.compare("<", x.n, x.m), walk(columns, rows), walk(rows, columns))
+    else:
+        sums = walk(columns, rows) if swap else walk(rows, columns)
+    if panel.finish.is_plain:
+        return b.block(head, sums)
+    if not panel.fuses:
+        return b.block(head, sums, finished(panel, g, block))
+    done = DepthPass(b.c64(0), b.c64(0), b.c64(LAST))
+    stays = replace(g, pack_a=b.c64(0), pack_b=b.c64(0))
+    return b.block(head, sums, tiles(panel, stays, kernels, block, done))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Rows or columns of a product as lines along k: extent of all, those of a block.
+
+    first: the block's first line. stride: of lines, out: of their sums in the output.
+    """
+
+    extent: Expr
+    first: Expr
+    stride: Expr
+    out: Expr
+    count: Expr
+
+
+def _known(stride: Expr | None) -> Expr:
+    assert stride is not None, "lines of a product by dots fuse"
+    return stride
+
+
+def _walk(
+    panel: Panel, g: Blocking, kernels: Kernels, few: _Side, many: _Side, to: Expr, k: Expr
+) -> Stmt:
+    """Return the dot products of a block: some of many, each with all of few, before the next."""
     i, j = panel.var("i"), panel.var("j")
     outside, inside = Lets(panel.var), Lets(panel.var)
-    columns = outside.let("columns", b.min64(CHUNK, b.sub(block.columns, j)))
-    most = outside.let("most_rows", dot_rows(kernels.machine, x.m))
-    rows = inside.let("rows", b.min64(most, b.sub(block.rows, i)))
-    m, n = b.add(block.m0, i), b.add(block.n0, j)
-    a_row, b_row = panel.stride(p.a, p.m), panel.stride(p.b, p.n)
-    c_row, c_column = panel.stride(p.c, p.m), panel.stride(p.c, p.n)
-    assert a_row is not None, "checked by extents"
-    assert b_row is not None, "checked by extents"
-    assert c_row is not None, f"rows of '{p.c.buffer}' do not fuse"
-    assert c_column is not None, f"columns of '{p.c.buffer}' do not fuse"
+    columns = outside.let("columns", b.min64(CHUNK, b.sub(many.count, j)))
+    most = outside.let("most_rows", dot_rows(kernels.machine, few.extent))
+    rows = inside.let("rows", b.min64(most, b.sub(few.count, i)))
     args = (
-        b.offset(origin(panel, "a", p.a), b.mul(m, a_row)),
-        a_row,
-        b.offset(origin(panel, "b", p.b), b.mul(n, b_row)),
-        b_row,
-        b.offset(origin(panel, "c", p.c), b.add(b.mul(m, c_row), b.mul(n, c_column))),
-        c_row,
-        c_column,
-        x.k,
+        b.offset(few.first, b.mul(i, few.stride)),
+        few.stride,
+        b.offset(many.first, b.mul(j, many.stride)),
+        many.stride,
+        b.offset(to, b.add(b.mul(i, few.out), b.mul(j, many.out))),
+        few.out,
+        many.out,
+        k,
         columns,
     )
-    sums = b.loop(
+    return b.loop(
         j,
         0,
-        block.columns,
+        many.count,
         outside.stmts,
-        b.loop(i, 0, block.rows, inside.stmts, kernels.run_dots(g.mc, rows, args), step=most),
+        b.loop(i, 0, few.count, inside.stmts, kernels.run_dots(g, rows, args), step=most),
         step=CHUNK,
-    )
-    if panel.finish.is_plain:
-        return sums
-    if not panel.fuses:
-        return b.block(sums, finished(panel, g, block))
-    done = DepthPass(b.c64(0), b.c64(0), b.c64(LAST))
-    return b.block(
-        sums, tiles(panel, replace(g, pack_a=b.c64(0), pack_b=b.c64(0)), kernels, block, done)
     )
 
 

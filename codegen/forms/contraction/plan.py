@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcdsl.codegen.forms.contraction.blocking import PANEL, STREAM, Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.schedule import (
     GRID,
     MAX_ROWS,
@@ -127,7 +127,8 @@ def plan_blocking(
 
     strip: Expr = c64(1)
     if x.streams:
-        stmts.append(Let(var("method"), mul(takes_streams(x, machine), STREAM)))
+        streams = mul(takes_streams(x, machine), STREAM)
+        stmts.append(Let(var("method"), streams, mutable=x.dots))
         thin = block(
             assign(best, stream_cost(x, machine)),
             assign(mr, stream_rows(x, machine)),
@@ -139,9 +140,14 @@ def plan_blocking(
     else:
         stmts.append(searched)
     if x.dots:
-        stmts.append(Let(var("method"), takes_dots(x, machine, best, packs[1])))
-        stmts.append(when(compare("!=", method, 0), assign(best, dot_cost(x, machine))))
-        packs = _without(method, packs[0]), _without(method, packs[1])
+        dots = takes_dots(x, machine, best, packs[1])
+        if x.streams:
+            is_panel = compare("==", method, PANEL)
+            stmts.append(when(is_panel, assign(method, dots)))
+        else:
+            stmts.append(Let(var("method"), dots))
+        stmts.append(when(compare("==", method, DOT), assign(best, dot_cost(x, machine))))
+        packs = _in_dots(method, packs[0], c64(0)), _in_dots(method, packs[1], c64(int(x.turns)))
     flags: list[Expr] = []
     for flag, name in zip(packs, ("pack_a", "pack_b"), strict=True):
         if value_of(flag) is None:
@@ -149,6 +155,8 @@ def plan_blocking(
         flags.append(flag if value_of(flag) is not None else var(name))
     pack_a, pack_b = flags
     deep = max64(x.k, 1) if x.dots else stream_pass(strip)
+    if x.dots and x.streams:
+        deep = select(is_stream, stream_pass(strip), deep)
     stmts.append(Let(kc, select(compare("!=", method, PANEL), deep, pass_depth(x))))
     tasks = c64(1), stream_stretches(x, machine)
     stmts.append(Let(mt, either(tasks[0], least_rows(x, machine, mr, kc)), mutable=True))
@@ -222,6 +230,8 @@ def planned(x: Extents, machine: Machine, values: Callable[[int], Expr]) -> tupl
     packs = _packs(x, machine, of["mr"], of["nv"], _is_stream(x, of["method"]))
     for name, flag in zip(("pack_a", "pack_b"), packs, strict=True):
         known = value_of(flag)
+        if name == "pack_b" and x.dots and x.turns:
+            continue
         if known == 0 or (known is not None and not x.dots):
             of[name] = c64(int(known))
     if x.near[0]:
@@ -247,11 +257,11 @@ def _packs(x: Extents, machine: Machine, mr: Expr, nv: Expr, is_stream: Expr) ->
     return both[0], both[1]
 
 
-def _without(method: Expr, flag: Expr) -> Expr:
-    """Return a flag of the panel method, 0 in the dot method."""
-    if value_of(flag) == 0:
+def _in_dots(method: Expr, flag: Expr, dots: Expr) -> Expr:
+    """Return a flag of the other methods, that of the dot method in it."""
+    if value_of(flag) == value_of(dots) is not None:
         return flag
-    return select(compare("!=", method, PANEL), c64(0), flag)
+    return select(compare("==", method, DOT), dots, flag)
 
 
 def _named(var: Callable[[str], Var], result: Var, formula: Callable[[Name], Expr]) -> list[Stmt]:

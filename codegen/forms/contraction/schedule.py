@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from math import isqrt
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
+from tcdsl.codegen.forms.contraction.dot import CHUNK
 from tcdsl.codegen.loops.build import (
     add,
     all_of,
@@ -38,7 +39,9 @@ STORE = 4  # half cycles of an accumulator on its way out
 MOVE = 16  # half cycles of a row of a panel on its way from where it lies
 APART = 4  # half cycles more of a step that reads its rows of a from a line of its own
 PASS = 512  # deepest pass: longer sums are cut into even ones
-ACROSS = 20  # half cycles of the sum across the lanes of a vector
+ACROSS = 26  # half cycles of the sum across the lanes of a vector, and its share of a call
+TURN = 8  # half cycles of an element on its way into a column
+TURNED = 4  # second levels that columns may fill, which are read once for a few rows
 ON_THEIR_WAY = 12  # lines of memory, a row of a each: more at once wait for each other
 LATE = 32  # a whole task waited for costs its 32nd part, on average
 NEAR = 4  # second levels that a block of all matrices of a group may fill
@@ -211,7 +214,8 @@ def packs_b(x: Extents, machine: Machine, mr: Expr) -> Expr:
 def dot_cost(x: Extents, machine: Machine) -> Expr:
     """Return the half cycles of the dot method: products, then a sum across the lanes of each."""
     step = mul(ceil_div(x.k, x.lanes), 2)
-    return mul(x.m, x.n, add(div(step, machine.fma_per_cycle), ACROSS))
+    dots = mul(x.m, x.n, add(div(step, machine.fma_per_cycle), ACROSS))
+    return add(dots, mul(x.n, x.k, TURN)) if x.turns else dots
 
 
 def takes_dots(x: Extents, machine: Machine, tiles: Expr, pack_b: Expr) -> Expr:
@@ -219,7 +223,12 @@ def takes_dots(x: Extents, machine: Machine, tiles: Expr, pack_b: Expr) -> Expr:
     if not x.dots:
         return c64(0)
     packed = mul(pack_b, x.n, x.k)
-    return _flag(compare("<", dot_cost(x, machine), add(tiles, packed)))
+    beats = compare("<", dot_cost(x, machine), add(tiles, packed))
+    if x.turns:  # every task has columns of its own
+        few = compare("<=", x.n, CHUNK)
+        near = compare("<=", mul(x.n, x.k, x.bytes), TURNED * machine.l2_bytes)
+        beats = all_of(few, near, beats)
+    return _flag(beats)
 
 
 def pass_depth(x: Extents) -> Expr:

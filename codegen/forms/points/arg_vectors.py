@@ -43,6 +43,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 _CHAINS = 4  # vectors of extremes: a comparison and a choice take about as many cycles
+_FEWER = 2  # of rows too short for one turn of all of them
 _MOST = 1 << 31  # positions that lanes of 32 bits hold
 
 
@@ -61,11 +62,17 @@ def row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
 
     scalar: the search point by point, for rows of unknown length with too many positions.
     """
-    search = _Search(ctx, s)
-    if search.bits == 64 or ctx.is_exact():
-        return search.whole()
+    if ctx.is_exact():
+        extent = ctx.extent(s.reductions[-1].extent)
+        return _Search(ctx, s, lambda lanes: max(1, min(_CHAINS, extent // lanes))).whole()
+    search, short = (_Search(ctx, s, lambda _, n=n: n) for n in (_CHAINS, _FEWER))
+    along = ctx.operands.size(s.reductions[-1].extent)
+    is_short = b.compare("<", along, search.lanes * _CHAINS)
+    both = If(is_short, short.whole(), search.whole())
+    if search.bits == 64:
+        return both
     positions = b.mul(*(ctx.operands.size(r.extent) for r in s.reductions))
-    return If(b.compare("<", positions, _MOST), search.whole(), scalar())
+    return If(b.compare("<", positions, _MOST), both, scalar())
 
 
 def _positions(ctx: Context, s: Statement) -> int:
@@ -89,9 +96,12 @@ class _Chain:
 
 
 class _Search:
-    """The search along one row, of at least one vector."""
+    """The search along one row, of at least one vector.
 
-    def __init__(self, ctx: Context, s: Statement) -> None:
+    chains: how many vectors of extremes, of so many lanes each.
+    """
+
+    def __init__(self, ctx: Context, s: Statement, chains: Callable[[int], int]) -> None:
         self.ctx = ctx
         self.ops = ctx.operands
         self.s = s
@@ -105,15 +115,12 @@ class _Search:
         self.places = Vector(vexpr.integer_of(kept.bits), self.lanes)
         self.is_max = s.op.startswith("argmax")
         self._named = 0
-        count = _CHAINS
-        if ctx.is_exact():
-            count = max(1, min(_CHAINS, ctx.extent(self.along.extent) // self.lanes))
         self.chains = [
             _Chain(
                 Var(self.ops.local(f"extreme{u}"), self.values),
                 Var(self.ops.local(f"block{u}"), self.places),
             )
-            for u in range(count)
+            for u in range(chains(self.lanes))
         ]
 
     def whole(self) -> Stmt:

@@ -49,6 +49,7 @@ from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
 
 _BLOCKS = (64, 128, 256, 512)  # elements of a block of sums: they should stay in the first level
+_WIDTHS = (32, 64, 128)  # of rows, and so of blocks of longer ones
 _ROW_NS, _ELEMENT_NS = 4.0, 0.1  # of a row that is found, of an element of it in vectors
 
 
@@ -112,7 +113,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         decode(ctx.operands, outer, point),
         Let(start, low),
         Let(stop, b.min64(b.add(start, block), ops.size(row.high))),
-        _rows(ctx, s, row, (start, stop), block),
+        _in_whole_vectors(ctx, s, row, (start, stop), block),
     )
     nest = b.loop(task, b.BEGIN, b.END, body)
     function = b.phase_function(
@@ -163,6 +164,24 @@ def _is_plain(t: Stmt, row: str) -> bool:
     inner = [x for x in walk_stmt(t) if not isinstance(x, If | Return)]
     mutable = any(isinstance(x, Let) and x.mutable for x in inner)
     return row not in used and not mutable and not any(isinstance(x, Assign | For) for x in inner)
+
+
+def _in_whole_vectors(
+    ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block: int
+) -> Stmt:
+    """Return the work on a block; of unknown width, with texts of their own for usual ones.
+
+    Their sums stay in registers, and nothing is left behind the last vector.
+    """
+    out = _rows(ctx, s, row, part, block)
+    if ctx.bind(row.extent).constant is not None:
+        return out
+    start, stop = part
+    for width in _WIDTHS:
+        if width <= block:
+            whole = _rows(ctx, s, row, (start, b.add(start, width)), width)
+            out = If(b.compare("==", b.sub(stop, start), width), whole, out)
+    return out
 
 
 def _rows(ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block: int) -> Stmt:

@@ -2,9 +2,9 @@
 
     O(h, w) = (2*h + P(h, w) / 3 - 1) * W + 2*w + P(h, w) % 3 - 1
 
-Places have 64 bits. But each is one of a few taps, so that with sizes known all parts of such a
-value have bounds: lanes of 32 bits hold them, and quotients are those of C where nothing is
-negative.
+Places have 64 bits. But each is one of a few taps, so that with sizes known, or below a number in
+all of a regime, all parts of such a value have bounds: lanes of 32 bits hold them, and quotients
+are those of C where nothing is negative.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.program.expressions import map_operands
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 from tcdsl.grammar.types.typed import Range
 
 Values = tuple[int, int]  # the least and the largest
+_USUAL = 1 << 14  # points along an image that sizes of a regime stay below: products fit 32 bits
 _HELD = {32: (-(1 << 31), (1 << 31) - 1), 64: (-(1 << 63), (1 << 63) - 1)}
 
 
@@ -94,7 +97,10 @@ class Intervals:
                 return int(value), int(value)
             case typed.SizeValue(size):
                 n = self._ctx.bind(size).constant
-                return None if n is None else (n, n)
+                if n is None:
+                    is_usual = is_nonnegative(self._ctx.bind(size)) and self._is_usual(size)
+                    return (0, _USUAL - 1) if is_usual else None
+                return n, n
             case typed.IndexValue(name):
                 return self._index(name)
             case typed.Read(tensor):
@@ -118,7 +124,19 @@ class Intervals:
         low, high = (
             self._ctx.bind(x).constant for x in (self._ranges[name].low, self._ranges[name].high)
         )
+        if high is None and self._is_usual(self._ranges[name].high):
+            high = _USUAL
         return None if low is None or high is None else (low, max(low, high - 1))
+
+    def _is_usual(self, size: Size) -> bool:
+        """Whether a size is unknown, but that of a usual image in all of the regime.
+
+        Where it is not, what is made of places is no part of the group: so configs differ.
+        """
+        ctx = self._ctx
+        if ctx.asked is None or not ctx.asked.knows(size):
+            return False
+        return not ctx.asked.at_least(size, _USUAL)
 
     def _combined(self, op: str, a: Values | None, b: Values | None) -> Values | None:
         if a is None or b is None:

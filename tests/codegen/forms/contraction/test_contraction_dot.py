@@ -8,7 +8,8 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
-from tests.codegen.harness import Case, differential, problem, spec_of
+from tests.codegen.forms.contraction.test_contraction import forms
+from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -31,5 +32,48 @@ def test_blocks_whose_rows_leave_a_remainder_of_their_own(tile: str) -> None:
             ),
         )
         for rows in (1, 2, 3)
+    ]
+    differential(cases, terms=40)
+
+
+NN = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+RELU = """def mm(float(M,K) A, float(K,N) B, float(N) D) -> (C) {
+  C(m,n) +=! A(m,k) * B(k,n)
+  C(m,n) = fmax(C(m,n) + D(n), 0)
+}"""
+BATCH = "def mm(float(S,M,K) A, float(S,K,N) B) -> (C) { C(s,m,n) +=! A(s,m,k) * B(s,k,n) }"
+HALVES = "def mm(float(M,K) A, float16(K,N) B) -> (C) { C(m,n) +=! A(m,k) * float(B(k,n)) }"
+# rows, terms, columns: one, primes, whole vectors and groups, nothing
+FEW = ((1, 1, 1), (1, 129, 2), (5, 17, 1), (8, 64, 8), (101, 40, 3), (33, 129, 7), (0, 9, 1))
+FEW += ((257, 1000, 1), (19, 0, 2), (96, 512, 4), (97, 521, 5), (3, 33, 0))
+
+
+def few(text: str, m: int, k: int, n: int) -> Problem:
+    """Return a product of random factors, columns of b further apart than they are long."""
+    rng = np.random.default_rng(m + k + n)
+    batch = (3,) if "S," in text else ()
+    a = rng.standard_normal((*batch, m, k), dtype=np.float32)
+    b = rng.standard_normal((*batch, k, n + 3), dtype=np.float32)[..., :n]
+    b = b.astype(np.float16) if "float16" in text else b
+    bias = (rng.standard_normal(n, dtype=np.float32),) if "D" in text else ()
+    return problem(text, a, b, *bias)
+
+
+@pytest.mark.parametrize("text", [NN, RELU, BATCH, HALVES], ids=["nn", "relu", "batch", "half"])
+def test_few_columns_are_turned_around(text: str) -> None:
+    problems = [few(text, *sizes) for sizes in FEW]
+    large = few(text, 257, 1000, 2)
+    assert "contraction dot" in forms(large, exact=True)[0]
+    assert "or dot" in forms(large, exact=False)[0]
+    differential([Case(p, exact) for p in problems for exact in (True, False)], terms=1000)
+
+
+def test_any_number_of_columns_may_be_turned_around() -> None:
+    p = few(NN, 50, 40, 37)
+    default = compiler.default_config(p.program, spec_of(p, exact=True), detect(), p.sizes)
+    dots = {**dict(default.items), "g0.method": "dot"}
+    cases = [
+        Case(p, exact=True, config=Config.of({**dots, "g0.cols": cols, "g0.rows": rows}))
+        for rows, cols in ((1, 1), (2, 3), (3, 2))
     ]
     differential(cases, terms=40)

@@ -77,6 +77,13 @@ def test_blocks_of_a_row(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
+@sampled("name", ["bag", *(n for n in TEXTS if n != "bag")], keep=1)
+def test_rows_of_usual_widths_have_texts_of_their_own(name: str, rng: np.random.Generator) -> None:
+    sizes = [(9, width, 5, 3) for width in (1, 31, 32, 64, 96, 128, 160, 257)]
+    differential([Case(problem(TEXTS[name], *case(name, s, rng)), exact=False) for s in sizes])
+
+
+@pytest.mark.cc
 def test_rows_of_any_stride(rng: np.random.Generator) -> None:
     table, rows = args(20, 36, 6, 3, rng)
     out = np.zeros((12, 36), np.float32)[::-2]

@@ -296,6 +296,20 @@ def test_places_of_extremes() -> None:
     differential(both(*found))
 
 
+@pytest.mark.cc
+def test_places_in_an_image_of_any_size_have_narrow_lanes_up_to_a_size() -> None:
+    def groups(p: Problem) -> str:
+        spec, host = spec_of(p, exact=False), detect()
+        config, regime = compiler.generic_choice(p.program, spec, host, p.sizes)
+        assert regime.holds(p.sizes)
+        return str(config)
+
+    usual, wide = (problem(FOUND, ties(1, 3, w)) for w in ((1 << 14) - 1, 1 << 14))
+    assert "g1." not in groups(usual)
+    assert "g1." in groups(wide)
+    differential([Case(p, exact=False) for p in (usual, wide, problem(FOUND, ties(2, 11, 19)))])
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_windows_over_the_same_points_are_one_nest() -> None:
