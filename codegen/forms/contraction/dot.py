@@ -126,7 +126,8 @@ def dot_kernel(name: str, d: Dot) -> Function:
         """Return the columns that groups of so many, and larger ones, take."""
         return columns if group == 1 else sub(columns, mod(columns, group))
 
-    groups, start = [], c64(0)
+    groups: list[Stmt] = []
+    start: Expr = c64(0)
     for group in d.columns:
         groups.append(loop(j, start, below(group), _sums(d, group), step=group))
         start = below(group)

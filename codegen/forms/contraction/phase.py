@@ -204,6 +204,7 @@ def _dots(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBl
     def walk(few: _Side, many: _Side) -> Stmt:
         return _walk(panel, g, kernels, few, many, at, x.k)
 
+    sums: Stmt
     if swap is None:
         sums = If(b.compare("<", x.n, x.m), walk(columns, rows), walk(rows, columns))
     else:

@@ -143,7 +143,7 @@ def plan_blocking(
         dots = takes_dots(x, machine, best, packs[1])
         if x.streams:
             is_panel = compare("==", method, PANEL)
-            stmts.append(when(is_panel, assign(method, dots)))
+            stmts.append(when(is_panel, assign(var("method"), dots)))
         else:
             stmts.append(Let(var("method"), dots))
         stmts.append(when(compare("==", method, DOT), assign(best, dot_cost(x, machine))))

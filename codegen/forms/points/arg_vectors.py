@@ -64,8 +64,9 @@ def row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
     """
     if ctx.is_exact():
         extent = ctx.extent(s.reductions[-1].extent)
-        return _Search(ctx, s, lambda lanes: max(1, min(_CHAINS, extent // lanes))).whole()
-    search, short = (_Search(ctx, s, lambda _, n=n: n) for n in (_CHAINS, _FEWER))
+        lanes = vexpr.lanes_of(s.value.dtype.computed.bits, ctx.machine)
+        return _Search(ctx, s, max(1, min(_CHAINS, extent // lanes))).whole()
+    search, short = (_Search(ctx, s, count) for count in (_CHAINS, _FEWER))
     along = ctx.operands.size(s.reductions[-1].extent)
     is_short = b.compare("<", along, search.lanes * _CHAINS)
     both = If(is_short, short.whole(), search.whole())
@@ -98,10 +99,10 @@ class _Chain:
 class _Search:
     """The search along one row, of at least one vector.
 
-    chains: how many vectors of extremes, of so many lanes each.
+    chains: how many vectors of extremes.
     """
 
-    def __init__(self, ctx: Context, s: Statement, chains: Callable[[int], int]) -> None:
+    def __init__(self, ctx: Context, s: Statement, chains: int) -> None:
         self.ctx = ctx
         self.ops = ctx.operands
         self.s = s
@@ -120,7 +121,7 @@ class _Search:
                 Var(self.ops.local(f"extreme{u}"), self.values),
                 Var(self.ops.local(f"block{u}"), self.places),
             )
-            for u in range(chains(self.lanes))
+            for u in range(chains)
         ]
 
     def whole(self) -> Stmt:

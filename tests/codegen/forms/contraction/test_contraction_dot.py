@@ -44,8 +44,10 @@ RELU = """def mm(float(M,K) A, float(K,N) B, float(N) D) -> (C) {
 BATCH = "def mm(float(S,M,K) A, float(S,K,N) B) -> (C) { C(s,m,n) +=! A(s,m,k) * B(s,k,n) }"
 HALVES = "def mm(float(M,K) A, float16(K,N) B) -> (C) { C(m,n) +=! A(m,k) * float(B(k,n)) }"
 # rows, terms, columns: one, primes, whole vectors and groups, nothing
-FEW = ((1, 1, 1), (1, 129, 2), (5, 17, 1), (8, 64, 8), (101, 40, 3), (33, 129, 7), (0, 9, 1))
-FEW += ((257, 1000, 1), (19, 0, 2), (96, 512, 4), (97, 521, 5), (3, 33, 0))
+FEW = [
+    *((1, 1, 1), (1, 129, 2), (5, 17, 1), (8, 64, 8), (101, 40, 3), (33, 129, 7), (0, 9, 1)),
+    *((257, 1000, 1), (19, 0, 2), (96, 512, 4), (97, 521, 5), (3, 33, 0)),
+]
 
 
 def few(text: str, m: int, k: int, n: int) -> Problem:
