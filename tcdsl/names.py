@@ -42,16 +42,16 @@ _WORDS = """
     deg2rad_ det device diag diag_embed diagflat diagonal diff digamma digamma_ dist div
     div_ divide divide_ dot double dropout dsplit dstack dtype e eig einsum empty
     empty_like enable_grad eq equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_
-    exp_ expm1 expm1_ eye fft finfo fix fix_ flatten flip fliplr flipud float float16
-    float32 float64 float_power floor floor_ floor_divide fmax fmin fmod fmod_ fork_rng
-    frac frac_ from_dlpack from_numpy frombuffer full full_like gather ge gels geqrf ger
-    gesv get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
-    get_default_device get_default_dtype get_device get_float32_matmul_precision
-    get_rng_state greater greater_equal group_norm gt half hamming_window hann_window
-    heaviside histc hsplit hstack hypot hypot_ ifft iinfo index_add index_copy
-    index_fill index_put index_put_ index_reduce index_select inf inference_mode
-    initial_seed inner instance_norm int int16 int32 int64 int8 inverse irfft
-    is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+    exp_ expm1 expm1_ eye feature_alpha_dropout fft finfo fix fix_ flatten flip fliplr
+    flipud float float16 float32 float64 float_power floor floor_ floor_divide fmax fmin
+    fmod fmod_ fork_rng frac frac_ from_dlpack from_numpy frombuffer full full_like
+    gather ge gels geqrf ger gesv get_autocast_cpu_dtype get_autocast_dtype
+    get_autocast_gpu_dtype get_default_device get_default_dtype get_device
+    get_float32_matmul_precision get_rng_state greater greater_equal group_norm gt half
+    hamming_window hann_window heaviside histc hsplit hstack hypot hypot_ ifft iinfo
+    index_add index_copy index_fill index_put index_put_ index_reduce index_select inf
+    inference_mode initial_seed inner instance_norm int int16 int32 int64 int8 inverse
+    irfft is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
     is_floating_point is_grad_enabled is_nonzero is_storage is_tensor isclose isfinite
     isin isinf isnan isneginf isposinf kron kthvalue layer_norm ldexp le lerp lerp_ less
     less_equal lgamma lgamma_ linspace load log log10 log10_ log1p log1p_ log2 log2_

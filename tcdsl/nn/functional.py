@@ -72,7 +72,14 @@ from tcdsl.ops.distances import (
     pairwise_distance,
     triplet_margin_loss,
 )
-from tcdsl.ops.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
+from tcdsl.ops.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
 from tcdsl.ops.embeddings import embedding, embedding_bag, one_hot
 from tcdsl.ops.fractional import fractional_max_pool2d
 from tcdsl.ops.losses import (
@@ -161,6 +168,7 @@ __all__ = [
     "dropout1d",
     "dropout2d",
     "dropout3d",
+    "feature_alpha_dropout",
     "elu",
     "elu_",
     "embedding",

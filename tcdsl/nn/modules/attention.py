@@ -198,7 +198,12 @@ class MultiheadAttention(Module):
             made = weights @ v
         else:
             made = functional.scaled_dot_product_attention(q, k, v, mask, part)
-        made = self.out_proj(made.transpose(1, 2).reshape(b, t, self.embed_dim))
+        # In training as PyTorch's lies in memory: dropout behind it draws in that order.
+        if self.training or not self.batch_first:
+            made = made.permute(2, 0, 1, 3).reshape(t, b, self.embed_dim)
+            made = self.out_proj(made).transpose(0, 1)
+        else:
+            made = self.out_proj(made.transpose(1, 2).reshape(b, t, self.embed_dim))
         if weights is not None and average_attn_weights:
             weights = weights.mean(1)
         if is_single:

@@ -8,7 +8,14 @@ from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
 
-__all__ = ["AlphaDropout", "Dropout", "Dropout2d", "Dropout3d"]
+__all__ = [
+    "AlphaDropout",
+    "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
+    "FeatureAlphaDropout",
+]
 
 
 class _Dropout(Module):
@@ -54,6 +61,11 @@ class Dropout(_Dropout):
     _drop = staticmethod(functional.dropout)
 
 
+class Dropout1d(_Dropout):
+    __doc__ = (_Dropout.__doc__ or "").replace("parts of the input", "whole channels of signals")
+    _drop = staticmethod(functional.dropout1d)
+
+
 class Dropout2d(_Dropout):
     __doc__ = (_Dropout.__doc__ or "").replace("parts of the input", "whole channels of images")
     _drop = staticmethod(functional.dropout2d)
@@ -78,3 +90,8 @@ class AlphaDropout(_Dropout):
     """
 
     _drop = staticmethod(functional.alpha_dropout)
+
+
+class FeatureAlphaDropout(_Dropout):
+    __doc__ = (AlphaDropout.__doc__ or "").replace("an element is", "a whole channel is")
+    _drop = staticmethod(functional.feature_alpha_dropout)

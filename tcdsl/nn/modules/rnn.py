@@ -186,8 +186,8 @@ class RNNBase(Module):
                 outputs.append(states[0])
                 ends.append(states[1:])
             x = outputs[0] if len(outputs) == 1 else library.cat(outputs, 2)
-            if self.dropout and layer + 1 < self.num_layers:
-                x = functional.dropout(x, self.dropout, self.training)
+            if self.dropout and self.training and layer + 1 < self.num_layers:
+                x = self._dropped(x, lengths)
         last = tuple(library.stack(list(column), 0) for column in zip(*ends, strict=True))
         if back is not None:
             last = tuple(state.index_select(1, back) for state in last)
@@ -218,6 +218,13 @@ class RNNBase(Module):
         x, last = self.forward(input.unsqueeze(batch), hx)
         last = tuple(state.squeeze(1) for state in last) if pair else last.squeeze(1)
         return x.squeeze(batch), last
+
+    def _dropped(self, x: Tensor, lengths: Any) -> Tensor:
+        """Leave out elements of sequences, none of what fills them up: numbers are for these."""
+        if lengths is None:
+            return functional.dropout(x, self.dropout)
+        data, sizes = pack_padded_sequence(x, lengths)[:2]
+        return pad_packed_sequence(PackedSequence(functional.dropout(data, self.dropout), sizes))[0]
 
     def _run(
         self, number: int, x: Tensor, begin: list[Tensor], lengths: Any, backwards: int
