@@ -117,6 +117,8 @@ class Variant(Binding):
         self._serving: dict[tuple[Sizes, Layouts, bool, View | RowView | None], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
+        self._is_expected = False  # those came from `expect`: they may have no executable yet
+        self._expected: Config | None = None  # what they will have, once somebody asked
         self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
         self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
         self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
@@ -170,6 +172,7 @@ class Variant(Binding):
         with self._lock:
             if self._exact is None and self.signature.sizes:
                 self._exact = tuple(sizes.items()), layouts
+                self._is_expected = True
 
     def forget_choices(self) -> None:
         """Choose anew at the next call of each size: a tuned config may have come."""
@@ -316,9 +319,22 @@ class Variant(Binding):
             return None
 
     def _own_forms(self) -> set[Value]:
-        """Return the forms of executables of own sizes, so far."""
+        """Return the forms of executables of own sizes, so far.
+
+        Before the first of them, where other calls told which sizes come first: of what these will
+        have. Else the order in which layers go back would decide what their sizes get.
+        """
         own = [config for s, config in self._made.compiled if s.sizes is not None]
+        if not own and self._is_expected and self._exact is not None:
+            own = [self._expected_choice(*self._exact)]
         return {v for config in own for name, v in config.items if name.endswith(".form")}
+
+    def _expected_choice(self, sizes: Sizes, layouts: Layouts) -> Config:
+        """Return what sizes that are still to come will have, worked out once."""
+        if self._expected is None:
+            exact = Spec(sizes, layouts, self.threads, is_deterministic=self.is_deterministic)
+            self._expected = self._own_choice(exact, dict(sizes))[1]
+        return self._expected
 
     def _left_open(self, exact: Spec) -> Spec:
         """Return a specialisation without the sizes that may be left open; itself if there is none.

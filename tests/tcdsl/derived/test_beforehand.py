@@ -21,6 +21,7 @@ from tests.codegen.compiled import noted, recorded
 pytestmark = pytest.mark.cc
 
 SUMS = "def sums(float(M,N) A) -> (B) { B(i) +=! A(i, j) * A(i, j) }"
+BY_ROWS = "def f(float(M,M) A) -> (B) { s(i) +=! A(i, j) * A(j, i)  B(i, j) = s(i) * A(j, i) }"
 
 
 @pytest.fixture
@@ -103,14 +104,32 @@ def test_calls_that_go_back_in_reverse_look_up_the_same(
         assert len(compiled) == before
 
 
+def test_calls_in_reverse_have_their_own_where_one_for_all_takes_long(
+    begun: list[bytes], compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first sizes have theirs: what is expected of them decides, not who comes first."""
+    monkeypatch.setattr(variant, "LONG_FORMS", {form.name for form in forms.CPU})
+    monkeypatch.setattr(variant, "MEANWHILE", 2)
+    made, pulls = tc.define(BY_ROWS).with_grad(), []
+    for m in (3, 4, 6):
+        y, pull = made(np.ones((m, m), np.float32))
+        pulls.append((m, pull, np.ones_like(y)))
+    assert len(begun) == len(pulls)
+    for task in begun:
+        building.build(task)
+    before = len(compiled)
+    for m, pull, ones in reversed(pulls):
+        np.testing.assert_array_equal(pull(ones), np.full((m, m), 3 * m))
+    assert len(compiled) == before, "each found what was built for it"
+
+
 @pytest.mark.wide
 def test_sizes_that_calls_would_have_built_aside_are_left_to_them(
     begun: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(variant, "LONG_FORMS", {form.name for form in forms.CPU})
     monkeypatch.setattr(variant, "MEANWHILE", 2)
-    text = "def f(float(M,M) A) -> (B) { s(i) +=! A(i, j) * A(j, i)  B(i, j) = s(i) * A(j, i) }"
-    kernel = tc.define(text)
+    kernel = tc.define(BY_ROWS)
     made = kernel.with_grad()
     for m in (3, 4, 6, 7):
         made(np.ones((m, m), np.float32))
