@@ -5,6 +5,10 @@ or than a caller in deep recursion, or a thread with a small stack, has left. So
 pass runs its work in a thread of its own (`on_own_stack`); passes inside it stay in that thread.
 How deep it may go is Python's one setting for all threads: it is raised while such a thread runs.
 
+While one runs, cycles of garbage are looked for seldom: a pass makes many small objects that stay,
+none of which is a cycle, and to go through them again and again was a fourteenth of a first step's
+own time.
+
 Refused: an explicit stack in every walker (forty functions that read worse, and one that is
 forgotten breaks the promise); the caller's stack first (a small one ends the process before Python
 counts to its limit); a higher limit for good. Chains of binary operators are walked by loops all
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import gc
 import os
 import sys
 import threading
@@ -29,17 +34,19 @@ R = TypeVar("R")
 
 FRAMES = 200_000
 STACK_BYTES = 512 << 20  # for FRAMES calls through C; only what is used becomes memory
+OBJECTS = 200_000  # new ones between two searches for cycles
 
 _here = threading.local()
 
 
 class _Stacks:
-    """The threads at work, and the setting that they raised."""
+    """The threads at work, and the settings that they raised."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal's handler may come here while it is held
         self.running: set[threading.Thread] = set()
         self.usual = sys.getrecursionlimit()
+        self.usual_objects = 0  # 0: it was not raised
 
     def run(self, thread: threading.Thread) -> None:
         """Run a thread with a stack for FRAMES calls, to its end or until a signal interrupts."""
@@ -54,6 +61,10 @@ class _Stacks:
             if not self.running:
                 self.usual = sys.getrecursionlimit()
                 sys.setrecursionlimit(max(FRAMES, self.usual))
+                objects = gc.get_threshold()[0]
+                if 0 < objects < OBJECTS:  # 0: there is no search
+                    self.usual_objects = objects
+                    _search_after(OBJECTS)
             self.running.add(thread)
             size = threading.stack_size(STACK_BYTES)
             try:
@@ -65,8 +76,21 @@ class _Stacks:
         """Set things back after the last of them, but for what others set meanwhile."""
         with self.lock:
             self.running.discard(thread)
-            if not self.running and sys.getrecursionlimit() == FRAMES:
-                sys.setrecursionlimit(self.usual)
+            if not self.running:
+                self.set_back()
+
+    def set_back(self) -> None:
+        """Set back what still is as it was raised."""
+        if sys.getrecursionlimit() == FRAMES:
+            sys.setrecursionlimit(self.usual)
+        if self.usual_objects and gc.get_threshold()[0] == OBJECTS:
+            _search_after(self.usual_objects)
+        self.usual_objects = 0
+
+
+def _search_after(objects: int) -> None:
+    """Let cycles of garbage be looked for after so many new objects."""
+    gc.set_threshold(objects, *gc.get_threshold()[1:])
 
 
 _stacks = _Stacks()
@@ -75,8 +99,8 @@ _stacks = _Stacks()
 def _after_fork() -> None:
     """Forget threads that a forked child does not have."""
     global _stacks
-    if _stacks.running and not is_on_own_stack() and sys.getrecursionlimit() == FRAMES:
-        sys.setrecursionlimit(_stacks.usual)
+    if _stacks.running and not is_on_own_stack():
+        _stacks.set_back()
     _stacks = _Stacks()
 
 

@@ -9,6 +9,7 @@ wanted next. When its input ends so does it, once it is done with what it has be
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pickle
@@ -47,6 +48,7 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a task prints is no answer
     for module in _NEEDED:
         import_module(module)
+    gc.freeze()  # what is imported stays: no search for cycles goes through it again
     answer = ""
     with contextlib.suppress(EOFError, OSError), answers:
         while True:

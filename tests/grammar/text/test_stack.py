@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tcdsl.grammar.text import stack
-from tcdsl.grammar.text.stack import FRAMES, is_on_own_stack, on_own_stack
+from tcdsl.grammar.text.stack import FRAMES, OBJECTS, is_on_own_stack, on_own_stack
 
 
 @on_own_stack
@@ -37,6 +38,26 @@ def test_a_start_that_is_interrupted_leaves_the_limit_as_it_was(
     assert limit() == FRAMES
     assert sys.getrecursionlimit() == usual
     assert not stack._stacks.running
+
+
+def test_cycles_are_looked_for_seldom_while_a_pass_runs() -> None:
+    find = on_own_stack(gc.get_threshold)
+    usual = gc.get_threshold()
+    assert find() == (OBJECTS, *usual[1:])
+    assert gc.get_threshold() == usual
+    for others in (0, OBJECTS, 3 * OBJECTS):  # what a program has set itself stays
+        gc.set_threshold(others)
+        try:
+            assert find()[0] == others
+            assert gc.get_threshold()[0] == others
+        finally:
+            gc.set_threshold(*usual)
+    set_meanwhile = on_own_stack(gc.set_threshold)
+    try:
+        set_meanwhile(1234)
+        assert gc.get_threshold()[0] == 1234
+    finally:
+        gc.set_threshold(*usual)
 
 
 def test_a_signals_handler_may_start_a_pass_while_another_one_starts(
