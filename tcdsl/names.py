@@ -9,6 +9,7 @@ ROOMS = frozenset(
         "backends",
         "cuda",
         "distributions",
+        "func",
         "linalg",
         "nn",
         "optim",
@@ -79,7 +80,7 @@ _WORDS = """
     tensordot threshold threshold_ tile topk trace transpose trapezoid trapz tril
     tril_indices triu triu_indices trtrs true_divide true_divide_ trunc trunc_ typename
     uint8 unbind unflatten unique unique_consecutive unravel_index unsqueeze
-    use_deterministic_algorithms vander var var_mean vdot vsplit vstack where xlogy
+    use_deterministic_algorithms vander var var_mean vdot vmap vsplit vstack where xlogy
     xlogy_ zeros zeros_like
 """
 LIBRARY = frozenset(_WORDS.split())

@@ -85,7 +85,7 @@ ROOMS = {
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
-    "tcdsl/autograd": "tcdsl/core tcdsl/ops",
+    "tcdsl/autograd": "tcdsl/core tcdsl/ops tcdsl/chance",
     "tcdsl/tensors": "grammar/text tcdsl/core tcdsl/chance tcdsl/ops",
     "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
     "tcdsl/library": "codegen/device tcdsl/core tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors"
@@ -93,6 +93,7 @@ ROOMS = {
     "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",
     "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/library tcdsl/layers",
+    "tcdsl/func": "tcdsl/autograd tcdsl/nn/",
     "tcdsl/distributions": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/library",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/autograd tcdsl/library tcdsl/nn",
     "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/autograd"

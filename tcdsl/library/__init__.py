@@ -11,6 +11,7 @@ from typing import Any
 from tcdsl import autograd
 from tcdsl import serialization as _serialization
 from tcdsl.autograd import modes
+from tcdsl.autograd import vmapped as _vmapped
 from tcdsl.chance import generator as _generator
 from tcdsl.core import Size, Tensor, dtypes
 from tcdsl.core.dtypes import DType
@@ -78,6 +79,7 @@ _OWN: dict[str, Any] = {
     "short": dtypes.int16,
     "strided": "torch.strided",
     "uint8": dtypes.uint8,
+    "vmap": _vmapped.vmap,
 }
 _ = (
     autograd,

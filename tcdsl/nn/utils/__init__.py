@@ -1,12 +1,13 @@
 """What is done to parameters, gradients and sequences beside modules."""
 
-from tcdsl.nn.utils import rnn
+from tcdsl.nn.utils import parametrizations, parametrize, rnn, stateless
 from tcdsl.nn.utils.clip import (
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
     get_total_norm,
 )
+from tcdsl.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from tcdsl.nn.utils.undrawn import skip_init
 from tcdsl.nn.utils.vectors import parameters_to_vector, vector_to_parameters
 from tcdsl.nn.utils.weight_norm import remove_weight_norm, weight_norm
@@ -17,9 +18,14 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
     "skip_init",
+    "spectral_norm",
+    "stateless",
     "vector_to_parameters",
     "weight_norm",
 ]

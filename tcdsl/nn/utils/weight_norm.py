@@ -11,7 +11,7 @@ from tcdsl.nn.parameter import Parameter
 __all__ = ["remove_weight_norm", "weight_norm"]
 
 
-def _norm_but(v: Tensor, dim: int | None) -> Tensor:
+def norm_but(v: Tensor, dim: int | None) -> Tensor:
     """Return the norm over all dimensions but one, which keep extent 1."""
     if dim is None:
         return v.norm()
@@ -28,7 +28,7 @@ class _WeightNorm:
 
     def compute(self, module: Any) -> Tensor:
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        scaled: Tensor = v * (g / _norm_but(v, self.dim))
+        scaled: Tensor = v * (g / norm_but(v, self.dim))
         return scaled
 
     def __call__(self, module: Any, inputs: object) -> None:
@@ -62,7 +62,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     hook = _WeightNorm(name, dim)
     weight = getattr(module, name)
     del module._parameters[name]
-    module.register_parameter(name + "_g", Parameter(_norm_but(weight, dim).data))
+    module.register_parameter(name + "_g", Parameter(norm_but(weight, dim).data))
     module.register_parameter(name + "_v", Parameter(weight.data))
     setattr(module, name, hook.compute(module))
     module.register_forward_pre_hook(hook)

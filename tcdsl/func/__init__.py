@@ -1,0 +1,18 @@
+"""Functions made of functions and calls of modules without their state: `torch.func`'s names."""
+
+from tcdsl.autograd.transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp
+from tcdsl.autograd.vmapped import vmap
+from tcdsl.nn.utils.stateless import functional_call, stack_module_state
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

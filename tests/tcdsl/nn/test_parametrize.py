@@ -1,0 +1,133 @@
+"""Tensors of modules that are computed from others, held against PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library as tc
+from tcdsl import nn
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+
+def _symmetric(n: Any, inverse: bool = True) -> Any:
+    class Symmetric(n.Module):
+        def forward(self, x: Any) -> Any:
+            return x.triu() + x.triu(1).transpose(-1, -2)
+
+    if inverse:
+        Symmetric.right_inverse = lambda self, a: a.triu()  # type: ignore[attr-defined]
+    return Symmetric()
+
+
+def _linear(u: Any, n: Any) -> Any:
+    layer = n.Linear(3, 3)
+    with u.no_grad():
+        layer.weight.copy_(u.arange(9.0).reshape(3, 3) / 5 - 0.7)
+        layer.bias.fill_(0.1)
+    return layer
+
+
+def test_a_parametrized_weight_trains_and_comes_back() -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        p = n.utils.parametrize
+        layer = _linear(u, n)
+        first = layer.weight
+        p.register_parametrization(layer, "weight", _symmetric(n))
+        told = [p.is_parametrized(layer), p.is_parametrized(layer, "bias"), type(layer).__name__]
+        told += [isinstance(layer, n.Linear), p.type_before_parametrizations(layer) is n.Linear]
+        assert layer.parametrizations.weight.original is first
+        layer(u.ones(2, 3)).pow(2).sum().backward()
+        told += [layer.weight.tolist(), first.grad.tolist(), sorted(layer.state_dict())]
+        layer.weight = u.eye(3)
+        told.append(layer.weight.tolist())
+        with p.cached():
+            assert layer.weight is layer.weight
+        assert layer.weight is not layer.weight
+        p.remove_parametrizations(layer, "weight")
+        told += [layer.weight.tolist(), type(layer) is n.Linear, layer.weight is first]
+        assert "parametrizations" not in dict(layer.named_children())
+        found.append(told)
+    for ours, real in zip(*found, strict=True):
+        if isinstance(ours, list) and ours and isinstance(ours[0], list):
+            np.testing.assert_allclose(ours, real, rtol=1e-5)
+        else:
+            assert ours == real
+
+
+def test_what_is_refused() -> None:
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        p = n.utils.parametrize
+        layer = _linear(u, n)
+        with pytest.raises(ValueError, match="does not have a param"):
+            p.register_parametrization(layer, "nothing", n.Identity())
+        with pytest.raises(ValueError, match="may not change the shape"):
+            p.register_parametrization(layer, "weight", n.Flatten(0))
+        with pytest.raises(ValueError, match="does not have a parametrization"):
+            p.remove_parametrizations(layer, "weight")
+        p.register_parametrization(layer, "weight", _symmetric(n, inverse=False))
+        with pytest.raises(RuntimeError, match="does not implement right_inverse"):
+            layer.weight = u.eye(3)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_weight_norm(dim: int) -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        layer = n.utils.parametrizations.weight_norm(_linear(u, n), dim=dim)
+        parts = layer.parametrizations.weight
+        layer(u.ones(2, 3)).pow(2).sum().backward()
+        found.append([layer.weight, parts.original0, parts.original1, parts.original0.grad,
+                      parts.original1.grad])  # fmt: skip
+    for ours, real in zip(*found, strict=True):
+        np.testing.assert_allclose(ours.tolist(), real.tolist(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_spectral_norm(is_old: bool) -> None:
+    for kind, size in (("Linear", (3, 3)), ("Conv2d", (2, 3, 2)), ("ConvTranspose2d", (2, 3, 2))):
+        found = []
+        state: dict[str, Any] = {}
+        for u, n in ((torch, torch.nn), (tc, nn)):
+            layer = getattr(n, kind)(*size)
+            where = n.utils if is_old else n.utils.parametrizations
+            where.spectral_norm(layer)
+            if u is torch:
+                state = {k: v.tolist() for k, v in layer.state_dict().items()}
+            else:
+                assert sorted(layer.state_dict()) == sorted(state)
+                layer.load_state_dict({k: tc.tensor(v) for k, v in state.items()})
+            x = u.ones(2, 3) if kind == "Linear" else u.ones(1, 2, 3, 3)
+            layer(x)
+            y = layer(x)
+            y.pow(2).sum().backward()
+            source = layer.weight_orig if is_old else layer.parametrizations.weight.original
+            weight = layer.eval().weight
+            found.append([y, source.grad, weight])
+        for real, ours in zip(*found, strict=True):
+            np.testing.assert_allclose(ours.tolist(), real.tolist(), rtol=1e-3, atol=1e-4)
+
+
+def test_spectral_norm_is_removed_and_refused_twice() -> None:
+    layer = nn.utils.spectral_norm(nn.Linear(3, 3))
+    with pytest.raises(RuntimeError, match="two spectral_norm"):
+        nn.utils.spectral_norm(layer)
+    layer(tc.ones(1, 3))
+    nn.utils.remove_spectral_norm(layer)
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
+    with pytest.raises(ValueError, match="not found"):
+        nn.utils.remove_spectral_norm(layer)
+
+
+def test_copies_are_parametrized_too() -> None:
+    layer = nn.utils.parametrizations.weight_norm(_linear(tc, nn))
+    twin = copy.deepcopy(layer)
+    with tc.no_grad():
+        twin.parametrizations.weight.original0.mul_(2)
+    np.testing.assert_allclose((layer.weight * 2).tolist(), twin.weight.tolist(), rtol=1e-5)
