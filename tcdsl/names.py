@@ -39,14 +39,14 @@ _WORDS = """
     clear_autocast_cache clip clip_ clone column_stack combinations compile concat
     concatenate contiguous_format conv1d conv2d conv3d conv_transpose1d conv_transpose2d
     conv_transpose3d copysign copysign_ corrcoef cos cos_ cosh cosh_ cosine_similarity
-    count_nonzero cov cross cummax cummin cumprod cumsum default_generator deg2rad
-    deg2rad_ det device diag diag_embed diagflat diagonal diff digamma digamma_ dist div
-    div_ divide divide_ dot double dropout dsplit dstack dtype e eig einsum empty
-    empty_like enable_grad eq equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_
-    exp_ expm1 expm1_ eye feature_alpha_dropout fft finfo fix fix_ flatten flip fliplr
-    flipud float float16 float32 float64 float_power floor floor_ floor_divide fmax fmin
-    fmod fmod_ fork_rng frac frac_ from_dlpack from_numpy frombuffer full full_like
-    gather ge gels geqrf ger gesv get_autocast_cpu_dtype get_autocast_dtype
+    count_nonzero cov cross ctc_loss cummax cummin cumprod cumsum default_generator
+    deg2rad deg2rad_ det device diag diag_embed diagflat diagonal diff digamma digamma_
+    dist div div_ divide divide_ dot double dropout dsplit dstack dtype e eig einsum
+    empty empty_like enable_grad eq equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2
+    exp2_ exp_ expm1 expm1_ eye feature_alpha_dropout fft finfo fix fix_ flatten flip
+    fliplr flipud float float16 float32 float64 float_power floor floor_ floor_divide
+    fmax fmin fmod fmod_ fork_rng frac frac_ from_dlpack from_numpy frombuffer full
+    full_like gather ge gels geqrf ger gesv get_autocast_cpu_dtype get_autocast_dtype
     get_autocast_gpu_dtype get_default_device get_default_dtype get_device
     get_float32_matmul_precision get_rng_state greater greater_equal group_norm gt half
     hamming_window hann_window heaviside histc hsplit hstack hypot hypot_ ifft iinfo

@@ -65,6 +65,7 @@ from tcdsl.ops.convolutions import (
     conv_transpose3d,
 )
 from tcdsl.ops.copies import pad, pixel_shuffle
+from tcdsl.ops.ctc import ctc_loss
 from tcdsl.ops.distances import (
     cosine_embedding_loss,
     cosine_similarity,
@@ -164,6 +165,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",

@@ -17,6 +17,7 @@ FAMILIES = (
     "activations",
     "losses",
     "class_losses",
+    "ctc",
     "distances",
     "norms",
     "convolutions",

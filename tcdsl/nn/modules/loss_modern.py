@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
 
-__all__ = ["GaussianNLLLoss", "HuberLoss", "TripletMarginWithDistanceLoss"]
+__all__ = ["CTCLoss", "GaussianNLLLoss", "HuberLoss", "TripletMarginWithDistanceLoss"]
 
 
 class HuberLoss(Module):
@@ -29,6 +30,42 @@ class HuberLoss(Module):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compare."""
         return functional.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class CTCLoss(Module):
+    """How unlikely targets are of sequences whose places in time are not known.
+
+    Parameters
+    ----------
+    blank : int
+        The class that stands for none.
+    reduction : "none", "mean" or "sum"
+        "mean" divides each loss by the length of its target before.
+    zero_infinity : bool
+        Whether losses of targets that do not fit are 0, and their gradients.
+    """
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__()
+        self.blank = blank
+        self.reduction = reduction
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
+        """Compare logarithms of probabilities (T, N, C) with labels; see `functional.ctc_loss`."""
+        return functional.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+        )
 
 
 class GaussianNLLLoss(Module):
