@@ -49,6 +49,7 @@ _STATE: np.dtype[Any] = np.dtype(
 )
 
 Words = npt.NDArray[np.uint32]
+Bits = npt.NDArray[np.int32]
 
 
 @functools.cache
@@ -120,7 +121,7 @@ class Generator:
             # Blocks in a row: states, and their words, made when one is asked for. Both are never
             # written, only replaced, so that what was drawn may be a view of them.
             self._states: Words = key.reshape(1, _BLOCK)
-            self._words: Words = np.empty(0, np.uint32)
+            self._words: Bits = np.empty(0, np.int32)
 
     def _here(self) -> tuple[Words, int]:
         """Return the block of the last word drawn, and how many of its words are."""
@@ -155,22 +156,26 @@ class Generator:
         ndarray of uint32, shape (count,)
             Not to be written.
         """
+        return self.bits(count).view(np.uint32)
+
+    def bits(self, count: int) -> Bits:
+        """Draw words as int32, which is what tensors take; not to be written either."""
         with self._lock:
-            end = self._at + count
+            begin = self._at
+            end = begin + count
             if end > len(self._words):
                 return self._made(count)
-            drawn = self._words[self._at : end]
             self._at = end
-            return drawn
+            return self._words[begin:end]
 
-    def _made(self, count: int) -> Words:
+    def _made(self, count: int) -> Bits:
         """Draw words that no block holds yet: make blocks, from that of the next one on."""
         first = min(self._at // _BLOCK, len(self._states) - 1)
         begin = self._at - first * _BLOCK
         further = max(-(-(begin + count) // _BLOCK) - 1, _LEAST)
         states, blocks = _kernel("blocks")(self._states[first], B=further)
-        words = blocks.reshape(-1)
-        drawn: Words = words[begin : begin + count]
+        words = blocks.reshape(-1).view(np.int32)
+        drawn: Bits = words[begin : begin + count]
         self._at = begin + count
         if further > _MOST:  # the last one alone is kept: others have nothing more to give
             self._at -= further * _BLOCK

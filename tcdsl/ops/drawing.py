@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tcdsl import core
 from tcdsl.chance.generator import Generator
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops.rules import first
@@ -45,16 +46,23 @@ _shuffle = _filling("shuffle")
 
 
 def _words(source: Generator, *shape: int) -> Tensor:
-    return from_numpy(source.words(math.prod(shape)).view(np.int32).reshape(shape))
+    return from_numpy(source.bits(math.prod(shape)).reshape(shape))
 
 
 def _in_parts(op: Any, row: Tensor, source: Generator, each: int, *settings: Any) -> None:
     """Fill a row by an op that makes each element of `each` words."""
     count = row.numel()
+    if count <= _PART:
+        op(row, _words_of(count, each, source), *settings)
+        return
     for begin in range(0, count, _PART):
         size = min(_PART, count - begin)
-        part = row if size == count else row.narrow(0, begin, size)
-        op(part, _words(source, *((size,) if each == 1 else (size, each))), *settings)
+        op(row.narrow(0, begin, size), _words_of(size, each, source), *settings)
+
+
+def _words_of(count: int, each: int, source: Generator) -> Tensor:
+    words = source.bits(count * each)
+    return from_numpy(words if each == 1 else words.reshape(count, each))
 
 
 def uniform(row: Tensor, source: Generator, low: float, high: float) -> None:
@@ -78,9 +86,11 @@ def normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
         part = row.narrow(0, begin, 16 * groups).view(groups, 16)
         op(part, _words(source, groups, 16, *each), mean, std)
     if count != whole:
-        if row.dtype.itemsize > 2:  # of halves PyTorch draws none for the rest at first
-            source.words((count - whole) * (2 if is_double else 1))
-        op(row.narrow(0, count - 16, 16).view(1, 16), _words(source, 1, 16, *each), mean, std)
+        # Of halves PyTorch draws none for the rest at first.
+        rest = count - whole if row.dtype.itemsize > 2 else 0
+        words = source.bits((rest + 16) * (2 if is_double else 1))[-32 if is_double else -16 :]
+        last = row.narrow(0, count - 16, 16).view(1, 16)
+        op(last, from_numpy(words.reshape(1, 16, *each)), mean, std)
 
 
 def normal_one_by_one(row: Tensor, source: Generator, mean: float, std: float) -> None:
@@ -97,25 +107,19 @@ def log_normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
 
 
 def _of_pairs(op: Any, row: Tensor, source: Generator, mean: float, std: float) -> None:
-    for begin in range(0, row.numel(), _PART):
-        part = row.narrow(0, begin, min(_PART, row.numel() - begin))
-        op(part, _next_normals(part.numel(), source), mean, std)
-
-
-def _next_normals(count: int, source: Generator) -> Tensor:
-    kept, source.normal = source.normal, None
-    wanted = count - (kept is not None)
-    pairs = -(-wanted // 2)
-    made = np.empty(2 * pairs + (kept is not None))
-    if kept is not None:
-        made[0] = kept
-    if pairs:
-        _pairs(
-            from_numpy(made[len(made) - 2 * pairs :].reshape(pairs, 2)), _words(source, pairs, 2, 2)
-        )
-    if wanted % 2:
-        source.normal = float(made[-1])
-    return from_numpy(made[:count])
+    begin, count = 0, row.numel()
+    if count and source.normal is not None:
+        op(row.narrow(0, 0, 1), from_numpy(np.array([source.normal])), mean, std)
+        source.normal, begin = None, 1
+    for at in range(begin, count, _PART):
+        size = min(_PART, count - at)
+        pairs = (size + 1) // 2
+        made = core.empty((pairs, 2), dtypes.float64)
+        _pairs(made, from_numpy(source.bits(4 * pairs).reshape(pairs, 2, 2)))
+        x = made.view(2 * pairs)
+        if size % 2:
+            source.normal, x = x[size].item(), x.narrow(0, 0, size)
+        op(row if size == count else row.narrow(0, at, size), x, mean, std)
 
 
 def integers(row: Tensor, source: Generator, low: int, count: int) -> None:
@@ -167,5 +171,5 @@ def shuffle(row: Tensor, source: Generator) -> None:
     count = row.numel()
     if count:
         words = np.zeros(count, np.int32)  # the last place has no choice and draws no word
-        words[:-1] = source.words(count - 1).view(np.int32)
+        words[:-1] = source.bits(count - 1)
         _shuffle(row, from_numpy(words))

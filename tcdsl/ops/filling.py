@@ -139,7 +139,7 @@ def _check_order(name: str, low: float, high: float) -> None:
 
 
 def _floating(name: str, tensor: Tensor) -> None:
-    if not tensor.is_floating_point():
+    if not tensor.dtype.is_floating_point:
         raise RuntimeError(f"\"{name}\" not implemented for '{tensor.dtype.name}'")
 
 

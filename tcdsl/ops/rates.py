@@ -1,4 +1,8 @@
-"""Draws by rates, counts and shapes: poisson, binomial, gamma; the gamma distribution itself."""
+"""Draws by rates, counts and shapes: poisson, binomial, gamma; the gamma distribution itself.
+
+The numbers are not PyTorch's. There an element draws as many words as its refusals need, so that
+which words it has depends on all elements before it; here all are tried at once, and again.
+"""
 
 from __future__ import annotations
 

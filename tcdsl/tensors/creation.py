@@ -44,7 +44,9 @@ def size_of(sizes: Sequence[Any], size: Sequence[int] | None = None) -> tuple[in
     """
     if size is not None:
         sizes = (*sizes, size)
-    given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    given = sizes
+    if len(sizes) == 1 and type(sizes[0]) is not int and isinstance(sizes[0], Sequence):
+        given = sizes[0]
     for n in given:
         if type(n) is not int or n < 0:
             break

@@ -113,13 +113,21 @@ def _parsed(name: Any) -> tuple[str, int | None]:
 
 
 CPU = Device("cpu")
-_of_thread = threading.local()
+
+
+class _OfThread(threading.local):
+    """What a thread has chosen; what it has not costs no search of an attribute that fails."""
+
+    gpu = 0
+    default = CPU
+
+
+_of_thread = _OfThread()
 
 
 def current_gpu() -> int:
     """Return the number of the GPU that 'cuda' without one means in this thread."""
-    number: int = getattr(_of_thread, "gpu", 0)
-    return number
+    return _of_thread.gpu
 
 
 def set_current_gpu(number: int) -> None:
@@ -129,8 +137,7 @@ def set_current_gpu(number: int) -> None:
 
 def default_device() -> Device:
     """Return where new tensors of this thread lie that are told nothing."""
-    found: Device = getattr(_of_thread, "default", CPU)
-    return found
+    return _of_thread.default
 
 
 def set_default(device: Device | None) -> None:
@@ -166,7 +173,9 @@ def device_of(wanted: Any) -> Device:
 
 def place_of(wanted: Any) -> int:
     """Return where a device is, as the core counts: 0 is the host, n + 1 GPU n."""
-    found = device_of(wanted)
+    found = default_device() if wanted is None else wanted
+    if found is not CPU:
+        found = device_of(found)
     return 0 if found.index is None else found.index + 1
 
 
