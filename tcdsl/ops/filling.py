@@ -7,6 +7,7 @@ from typing import Any
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor
 from tcdsl.ops import drawing
+from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, publish
 
@@ -119,8 +120,13 @@ def _drawn_there(tensor: Tensor, op: Any, seed: int, settings: Any) -> Tensor:
 
 
 def in_memory(tensor: Tensor) -> list[int]:
-    """Return a tensor's dimensions as they lie in memory, the one of the longest stride first."""
+    """Return a tensor's dimensions as they lie in memory, the one of the longest stride first.
+
+    One that is repeated, of stride 0, stays where it stands among the others, as in PyTorch.
+    """
     strides = tensor.stride()
+    if any(stride == 0 and n != 1 for stride, n in zip(strides, tensor.shape, strict=True)):
+        return list(order_of_strides(strides))
     return sorted(range(tensor.ndim), key=lambda d: -strides[d] if tensor.shape[d] != 1 else 0)
 
 
@@ -230,7 +236,7 @@ def bernoulli_(
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Return 1 by the probability that each element is, else 0."""
-    return bernoulli_(empty_in_memory(input), input, generator=generator)
+    return bernoulli_(input.new_empty(input.shape), input, generator=generator)
 
 
 def random_(

@@ -70,10 +70,30 @@ def order_of(memory_format: object, input: Tensor | Sequence[int], name: str) ->
     if wanted is _preserve_format:
         if not isinstance(input, Tensor):
             raise RuntimeError("unsupported memory format Preserve")
-        return tuple(sorted(range(rank), key=lambda d: (-input.stride(d), d)))
+        return order_of_strides(input.stride())
     if wanted.order and rank != len(wanted.order):
         raise RuntimeError(f"required rank {len(wanted.order)} tensor to use {wanted._name} format")
     return wanted.order or tuple(range(rank))
+
+
+def order_of_strides(strides: Sequence[int]) -> tuple[int, ...]:
+    """Return dimensions from the longest stride to the shortest.
+
+    One that is repeated, of stride 0, is compared with none and stays where it is; two others that
+    are out of order change places across it, as in PyTorch.
+    """
+    order = list(range(len(strides)))[::-1]  # the shortest first
+    for last in range(1, len(order)):
+        at = last
+        for before in range(last - 1, -1, -1):
+            inner, outer = strides[order[before]], strides[order[at]]
+            if not inner or not outer or inner == outer:
+                continue
+            if inner < outer:
+                break
+            order[before], order[at] = order[at], order[before]
+            at = before
+    return tuple(order[::-1])
 
 
 def is_laid(input: Tensor, memory_format: object = _contiguous_format) -> bool:

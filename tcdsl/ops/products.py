@@ -10,10 +10,16 @@ from typing import Any
 from tcdsl.core import Tensor, is_casting, operator
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.casting import lower, lowered
-from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, same, same_as
+from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, promote, same, same_as
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
+
+
+def _of_ger(operands: Operands) -> None:
+    for name, vector in zip(("self", "vec2"), operands, strict=True):
+        if vector.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D")
 
 
 def _of_mm(operands: Operands) -> None:
@@ -87,7 +93,7 @@ dot = ops.row("dot", shape=_of_dot)
 mv = ops.row("mv", shape=_of_mv)
 mm = lower(ops.row("mm", types=_MM, shape=_of_mm))
 bmm = lower(ops.row("bmm", shape=_of_bmm))
-ger = ops.row("ger", aliases=("outer",))
+ger = ops.row("ger", types=promote, shape=_of_ger, aliases=("outer",))
 _matmul = lower(ops.op("matmul"))
 _dot_of_matmul = lower(ops.op("dot", shape=_of_dot))  # dot and mv themselves are not lowered
 _mv_of_matmul = lower(ops.op("mv", shape=_of_mv))

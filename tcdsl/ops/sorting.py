@@ -13,7 +13,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.embeddings import counts
-from tcdsl.ops.indexing import gather
+from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
@@ -232,8 +232,15 @@ def unique(
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
-    """Return the different elements in order; on request where each went, and how often it came."""
+    """Return the different elements in order; on request where each went, and how often it came.
+
+    With `dim` parts of that dimension take the place of elements: they are in the order of their
+    first elements, among equals of their second ones, and so on.
+    """
+    if dim is not None:
+        return _unique_parts(input.detach(), dim_of(dim, input.ndim), return_inverse, return_counts)
     flat = moved(input.detach(), 0).reshape(-1)
     counted = _counted(flat)
     if counted is None:
@@ -252,6 +259,29 @@ def unique(
     if return_inverse:
         results[1] = results[1].reshape(input.shape)
     results = [moved(r, input._device) for r in results]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _unique_parts(input: Tensor, dim: int, inverse: bool, times: bool) -> Any:
+    """Return the different parts of a dimension, where each went, and how often it came."""
+    if 0 in input.shape[:dim] + input.shape[dim + 1 :]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+    parts = np.moveaxis(_array(input), dim, 0)
+    rows = parts.reshape(len(parts), -1) if len(parts) else parts.reshape(0, 1)
+    order = np.lexsort(rows.T[::-1])  # the last key counts first
+    ordered = rows[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (ordered[1:] != ordered[:-1]).any(1)
+    places = np.flatnonzero(begins)
+    results = [index_select(input, dim, _placed(input, order[places]))]
+    if inverse:
+        went = np.empty(len(order), np.int64)
+        went[order] = begins.cumsum() - 1
+        results.append(_placed(input, went))
+    if times:
+        results.append(_placed(input, np.diff(np.append(places, len(order)))))
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -11,7 +11,7 @@ from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.container import ModuleList
 from tcdsl.nn.modules.dropout import Dropout
-from tcdsl.nn.modules.linear import Linear
+from tcdsl.nn.modules.linear import Linear, NonDynamicallyQuantizableLinear
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.modules.norms import LayerNorm
 from tcdsl.nn.parameter import Parameter
@@ -109,7 +109,7 @@ class MultiheadAttention(Module):
             self.register_parameter("in_proj_weight", None)
         made = Parameter(blank(3 * embed_dim)) if bias else None
         self.register_parameter("in_proj_bias", made)
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:

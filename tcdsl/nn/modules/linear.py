@@ -11,7 +11,7 @@ from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
@@ -78,6 +78,10 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` under the name that PyTorch's attention gives to its last layer."""
 
 
 class Bilinear(Module):

@@ -343,7 +343,12 @@ class HingeEmbeddingLoss(_MarginLoss):
     """``y == 1 ? x : max(0, margin - x)``; margin 1 by default."""
 
     margin = 1.0
-    _loss = staticmethod(functional.hinge_embedding_loss)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compare distances with their target, 1 or -1."""
+        return functional.hinge_embedding_loss(
+            input, target, margin=self.margin, reduction=self.reduction
+        )
 
 
 class MarginRankingLoss(_MarginLoss):

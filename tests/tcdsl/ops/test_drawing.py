@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -189,3 +190,19 @@ def test_draws_by_weights_are_pytorchs() -> None:
             _same(
                 lambda m, s=shape, c=count, r=replacement: m.multinomial(m.rand(*s), c, r)
             )  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("shape", "sizes", "order"),
+    [((2,), (3, 2), (0, 1)), ((2, 1, 4), (2, 3, 4), (1, 2, 0)), ((3, 1, 2), (3, 3, 2), (2, 1, 0))],
+)
+def test_repeated_tensors_are_drawn_in_pytorchs_order(
+    shape: tuple[int, ...], sizes: tuple[int, ...], order: tuple[int, ...]
+) -> None:
+    def make(m: Any) -> Any:
+        return m.linspace(0.2, 0.7, math.prod(shape)).reshape(shape).expand(sizes).permute(order)
+
+    _same(lambda m: m.rand_like(make(m)))
+    _same(lambda m: m.bernoulli(make(m)))
+    _same(lambda m: m.tensor(m.rand_like(make(m)).stride()))

@@ -87,6 +87,25 @@ def test_what_is_unique_is_torchs(dtype: str, apart: int) -> None:
             np.testing.assert_array_equal(mine.numpy(), other.numpy())
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (2, 9, 2), (6, 0), (0, 2), (5,)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_parts_that_are_unique_are_torchs(dtype: str, shape: tuple[int, ...]) -> None:
+    a = (np.random.default_rng(1).random(shape) * 2).astype(dtype)
+    for dim in range(-1, len(shape) - 1):
+        if 0 in shape[:dim] + shape[dim + 1 or len(shape) :]:
+            for lib in (tc, torch):
+                with pytest.raises(RuntimeError, match="they aren't selected, so unique cannot be"):
+                    lib.from_numpy(a).unique(dim=dim)
+            continue
+        ours, theirs = (
+            z.unique(return_inverse=True, return_counts=True, dim=dim)
+            for z in (tc.from_numpy(a), torch.from_numpy(a))
+        )
+        for mine, other in zip(ours, theirs, strict=True):
+            assert str(mine.dtype) == str(other.dtype)
+            np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
 def test_a_gradient_goes_where_the_values_came_from() -> None:
     a = numbers((601, 2), "int64").astype(np.float64)
     x = tc.from_numpy(a).requires_grad_()
