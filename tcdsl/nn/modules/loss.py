@@ -334,10 +334,6 @@ class _MarginLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = type(self).margin if margin is None else margin
 
-    def forward(self, *tensors: Tensor) -> Tensor:
-        """Compare predictions with their target, which is the last."""
-        return self._loss(*tensors, margin=self.margin, reduction=self.reduction)
-
 
 class HingeEmbeddingLoss(_MarginLoss):
     """``y == 1 ? x : max(0, margin - x)``; margin 1 by default."""
@@ -351,13 +347,19 @@ class HingeEmbeddingLoss(_MarginLoss):
         )
 
 
-class MarginRankingLoss(_MarginLoss):
+class _PairLoss(_MarginLoss):
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Compare two predictions, of which the target says 1 or -1."""
+        return self._loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_PairLoss):
     """``max(0, -y (x1 - x2) + margin)``; margin 0 by default."""
 
     _loss = staticmethod(functional.margin_ranking_loss)
 
 
-class CosineEmbeddingLoss(_MarginLoss):
+class CosineEmbeddingLoss(_PairLoss):
     """``y == 1 ? 1 - cos(x1, x2) : max(0, cos(x1, x2) - margin)``; margin 0 by default."""
 
     _loss = staticmethod(functional.cosine_embedding_loss)
