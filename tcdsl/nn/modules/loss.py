@@ -348,7 +348,9 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class _PairLoss(_MarginLoss):
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+    def forward(  # type: ignore[override]  # two predictions
+        self, input1: Tensor, input2: Tensor, target: Tensor
+    ) -> Tensor:
         """Compare two predictions, of which the target says 1 or -1."""
         return self._loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
