@@ -98,7 +98,7 @@ def _cancels(
 
 def _of_target(s: VersionStep, law: _Law) -> _Held | None:
     """Return the law of what a statement makes; None where it has none."""
-    if s.base is not None or not s.covers or any(r.bounds is not None for r in s.ranges):
+    if s.base is not None or not s.covers:
         return None
     op = s.op.rstrip("!")
     is_sum = op == "+=" and any(r.kind == "reduction" for r in s.ranges)

@@ -315,6 +315,29 @@ TABLE = {
             d_Q(b, s, e) +=! a_R(b, s, t) * K(b, t, e)
         }""",
     ),
+    "attention up to the diagonal": Entry(
+        """def f(float(B,S,E) Q, float(B,S,E) K, float(B,S,D) V) -> (O) {
+            R(b, s, t) +=! Q(b, s, e) * K(b, t, e)
+            mx(b, s) max=! 0.125 * R(b, s, t) where t in 0:s + 1
+            P(b, s, t) = exp(0.125 * R(b, s, t) - mx(b, s))
+            l(b, s) +=! P(b, s, t) where t in 0:s + 1
+            O(b, s, d) +=! P(b, s, t) * V(b, t, d) where t in 0:s + 1
+            O(b, s, d) = O(b, s, d) / l(b, s)
+        }""",
+        """def hand(float(B,S,E) Q, float(B,S,E) K, float(B,S,D) V, float(B,S,D) O, float(B,S,S) R,
+            float(B,S) mx, float(B,S) l, float(B,S,D) d_O) -> (d_Q, d_K, d_V) {
+            P(b, s, t) = exp(0.125 * R(b, s, t) - mx(b, s))
+            a(b, s, d) = d_O(b, s, d) / l(b, s)
+            c(b, s) +=! a(b, s, d) * O(b, s, d)
+            d_V(b, t, d) +=! a(b, s, d) * P(b, s, t) where s in t:S
+            a_P(b, s, t) +=! a(b, s, d) * V(b, t, d)
+            a_R(b, s, t) = t <= s ? (a_P(b, s, t) - c(b, s)) * P(b, s, t) * 0.125 : 0.0
+            d_K(b, t, e) +=! a_R(b, s, t) * Q(b, s, e)
+            d_Q(b, s, e) +=! a_R(b, s, t) * K(b, t, e)
+        }""",
+        more=Costs(statements=1),
+        why="shares of the exponentials and of their sum are put together in a line of its own",
+    ),
     "LSTM cell": Entry(
         """def f(float(B,K) X, float(B,M) H, float(B,M) C, float(4,M,K) W, float(4,M,M) U,
             float(4,M) b) -> (H1, C1) {

@@ -87,6 +87,8 @@ def test_every_gap_has_a_reason() -> None:
         "Y(n, m) = E(n, m) / s(m)",
         "mx(n) max=! X(n, m)  E(n, m) = exp(X(n, m) - mx(n))  s(n) +=! E(n, m) * E(n, m)  "
         "Y(n, m) = E(n, m) / s(n)",
+        "mx(n) max=! X(n, m) where m in 0:n + 1  "
+        "s(n) +=! exp(X(n, m) - mx(n)) where m in 0:n + 1  Y(n) = s(n)",
     ],
 )
 def test_an_extreme_that_counts_is_gone_through(body: str) -> None:
