@@ -15,6 +15,7 @@ from tcdsl.codegen.gradient.centred import without_centred
 from tcdsl.codegen.gradient.checkpoint import segmented
 from tcdsl.codegen.gradient.derivatives import Given, Gradient
 from tcdsl.codegen.gradient.distribute import distributed
+from tcdsl.codegen.gradient.empty import without_empty
 from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, boxed, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
@@ -145,7 +146,7 @@ def _gradient(
         also = _read(shorter) & {*finals.values()} - {line.target for line in walk(shorter)}
         kept = tuple(n for n in versions.values if n in also or (n in kept and n not in needless))
         lines = shorter
-    lines = without_signs(lines, wanted | versions.in_place)
+    lines = without_signs(without_empty(lines), wanted | versions.in_place)
     lines = without_copied(lines, values, wanted, versions.in_place)
     lines = rounded(lines, {}, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]

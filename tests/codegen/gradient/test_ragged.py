@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.parser import parse
@@ -18,6 +19,7 @@ from tests.codegen.gradient.differences import (
     results,
 )
 from tests.codegen.gradient.forwards import assert_tangents
+from tests.codegen.gradient.table import TABLE
 from tests.codegen.harness import Case, Problem, differential
 from tests.codegen.ragged import CASES
 from tests.tiers import sampled
@@ -112,3 +114,17 @@ def test_extremes_without_places_are_refused(text: str, what: str) -> None:
     with pytest.raises(TCTypeError, match=what) as caught:
         differentiated(text)
     assert "error[TC143]: the gradient goes through 'max=" in str(caught.value)
+
+
+def test_what_nobody_has_read_may_be_infinite() -> None:
+    """Of attention up to the diagonal, the exponentials behind it overflow; no gradient sees it."""
+    d = differentiated(TABLE["attention up to the diagonal"].text)
+    shape = 1, 8, 4
+    q, k, v = (np.ones(shape) * np.linspace(0.0, 1.0, 8)[:, None] for _ in range(3))
+    q[:, 0], k[:, -1] = 100.0, 1e4
+    forward = evaluate(d.forward, [q, k, v], float64=True)
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.exp(0.125 * q[0, 0] @ k[0, -1]))
+    for x in d.pull([q, k, v], [np.ones(shape)]):
+        assert np.isfinite(x).all()
+    assert np.isfinite(forward[0]).all()
