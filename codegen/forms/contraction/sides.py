@@ -11,7 +11,7 @@ from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP
 from tcdsl.codegen.forms.contraction.panel import Panel
-from tcdsl.codegen.forms.contraction.problem import Problem, Side, extent_of
+from tcdsl.codegen.forms.contraction.problem import ONE, Problem, Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import takes_ragged
 from tcdsl.codegen.forms.contraction.words import Words, words_of
 from tcdsl.codegen.loops import build as b
@@ -86,9 +86,10 @@ def words_for(ctx: Context, panel: Panel) -> tuple[Words, ...]:
 def sides_of(ctx: Context) -> dict[str, Side]:
     """Return the factors whose indices may run along vectors, the better one first.
 
-    Where the output has unit stride in neither, the longer side fills vectors better. A factor
-    stays as it lies where few rows use it: its vectors are turned around on their way in, once for
-    each term of the sum, or on their way out, once for each row.
+    Where the output has unit stride in neither, the longer side fills vectors better; where few
+    columns have it, the other side may. A factor stays as it lies where few rows use it: its
+    vectors are turned around on their way in, once for each term of the sum, or on their way out,
+    once for each row.
     """
     sides: dict[str, tuple[Side, Problem]] = {}
     for side in _SIDES:
@@ -103,12 +104,25 @@ def sides_of(ctx: Context) -> dict[str, Side]:
     if len(names) > 1:
         first, second = (problems[name] for name in names)
         longer = extent_of(second.n) - extent_of(first.n)
-        if first.unit == second.unit and ctx.at_least(longer, 1):
+        is_longer = first.unit == second.unit and ctx.at_least(longer, 1)
+        if is_longer or (first.unit > second.unit and _fills_more(ctx, first, second)):
             names.reverse()
     for name in natural:
         is_thin = not ctx.at_least(extent_of(problems[name].m), _MANY_ROWS)
         names.insert(0 if is_thin else len(names), name)
     return {name: sides[name][0] for name in names}
+
+
+def _fills_more(ctx: Context, first: Problem, second: Problem) -> bool:
+    """Whether the first problem's columns leave much of a vector empty, and the second's none.
+
+    Its vectors have to lie in memory: its tiles are turned around on their way out, and no more.
+    """
+    if second.b.linear(second.n) != ONE or second.statement.is_ragged:
+        return False
+    lanes = ctx.machine.lanes(first.dtype.computed.size_bytes)
+    is_narrow = not ctx.at_least(extent_of(first.n), lanes * 7 // 8)
+    return is_narrow and ctx.at_least(extent_of(second.n), lanes)
 
 
 def has_work(ctx: Context) -> bool:

@@ -70,6 +70,31 @@ def test_few_columns_are_turned_around(text: str) -> None:
     differential([Case(p, exact) for p in problems for exact in (True, False)], terms=1000)
 
 
+def test_few_columns_of_long_ones_are_the_rows_of_tiles() -> None:
+    """Of `A(k,m) * B(k,n)` vectors run along m, where n fills less of one."""
+    text = "def mm(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
+    relu = text.replace(" }", "  C(m,n) = fmax(C(m,n) * 2, 0) }")
+    rng = np.random.default_rng(3)
+    problems = [
+        problem(t, *(rng.standard_normal((k, x), dtype=np.float32) for x in (m, n)))
+        for t in (text, relu)
+        for m, k, n in (
+            (257, 40, 3),
+            (16, 7, 1),
+            (15, 7, 3),
+            (31, 129, 13),
+            (40, 0, 5),
+            (40, 9, 14),
+        )
+    ]
+    for p, side in zip(problems, "AABAAB", strict=False):
+        exact, generic = (spec_of(p, exact=exact) for exact in (True, False))
+        default = compiler.default_config(p.program, exact, detect(), p.sizes)
+        for_all, _ = compiler.generic_choice(p.program, generic, detect(), p.sizes)
+        assert default.get("g0.columns") == for_all.get("g0.columns") == side
+    differential([Case(p, exact) for p in problems for exact in (True, False)], terms=129)
+
+
 def test_any_number_of_columns_may_be_turned_around() -> None:
     p = few(NN, 50, 40, 37)
     default = compiler.default_config(p.program, spec_of(p, exact=True), detect(), p.sizes)
