@@ -16,6 +16,7 @@ ROOMS = frozenset(
         "random",
         "serialization",
         "special",
+        "testing",
         "utils",
     )
 )

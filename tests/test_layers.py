@@ -94,6 +94,7 @@ ROOMS = {
     "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/library tcdsl/layers",
     "tcdsl/func": "tcdsl/autograd tcdsl/nn/",
+    "tcdsl/testing": "tcdsl tcdsl/core tcdsl/library",
     "tcdsl/distributions": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/library",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/autograd tcdsl/library tcdsl/nn",
     "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/autograd"

@@ -34,7 +34,6 @@ REASONS = {
     "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
     "pdist": "use torch.cdist(x, x) and the part above the diagonal",
     "pairwise_distance": "use torch.nn.functional.pairwise_distance",
-    "testing": "compare by torch.allclose, or by numpy.testing.assert_allclose of .numpy()",
     "__config__": "what it is built of is shown by `tcdsl doctor`",
     "fill": "use torch.full_like, or tensor.fill_",
 }  # fmt: skip

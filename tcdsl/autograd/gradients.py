@@ -10,6 +10,7 @@ from tcdsl.autograd.hooks import told_accumulated
 from tcdsl.autograd.passes import running
 from tcdsl.core import Tensor, setup
 from tcdsl.ops.internal import plus, zeros
+from tcdsl.ops.joins import stack
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -68,6 +69,7 @@ def grad(
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of outputs by inputs, and of nothing else.
@@ -80,6 +82,8 @@ def grad(
         Leaves or not.
     allow_unused : bool, optional
         Whether inputs of which the outputs are no function get None; else that is an error.
+    is_grads_batched : bool
+        Whether grad_outputs, and so the results, have a batch in front: one way back for each.
     materialize_grads : bool, default False
         Whether those get zeros.
 
@@ -97,6 +101,16 @@ def grad(
         raise ValueError("only_inputs argument is deprecated and must be True")
     roots, wanted = _listed(outputs), _listed(inputs)
     keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        each = [None if w is None else w.unbind(0) for w in _listed(grad_outputs)]
+        size = next(len(w) for w in each if w is not None)
+        rows = [
+            grad(roots, wanted, [None if w is None else w[i] for w in each], keep or i < size - 1,
+                 create_graph, only_inputs, allow_unused, False, materialize_grads)
+            for i in range(size)
+        ]  # fmt: skip
+        columns = zip(*rows, strict=True)
+        return tuple(None if c[0] is None else stack(c, 0) for c in columns)
     grads = _adjoints(roots, grad_outputs)
     with running(keep):
         found = core.backward(roots, grads, wanted, int(keep), int(create_graph))

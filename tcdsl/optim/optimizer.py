@@ -40,7 +40,7 @@ class Optimizer(Hooked):
 
     Parameters
     ----------
-    params : iterable of Tensor, or of mappings
+    params : iterable of Tensor, of pairs of a name and a Tensor, or of mappings
         A mapping is a group: 'params' and the settings that differ from the defaults.
     defaults : mapping
         The settings of groups that do not say otherwise.
@@ -89,14 +89,28 @@ class Optimizer(Hooked):
         Parameters
         ----------
         param_group : dict
-            'params', a tensor or an iterable of them, and settings.
+            'params', a tensor or an iterable of them, or of names and tensors, and settings.
         """
         if not isinstance(param_group, dict):
             raise TypeError("param group must be a dict")
         given = param_group["params"]
         if isinstance(given, set):
             raise TypeError("expected parameters in an order, which a set has not: pass a list")
-        tensors = [given] if isinstance(given, Tensor) else list(given)
+        tensors: list[Any] = [given] if isinstance(given, Tensor) else list(given)
+        names = [t[0] for t in tensors if isinstance(t, tuple)]
+        if names and len(names) < len(tensors):
+            raise ValueError(
+                "all optimizer params should be with/without names. Some param names are missing"
+            )
+        has_names = ["param_names" in group for group in self.param_groups]
+        if any(has != bool(names) for has in has_names):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if names else 'without'} names to the optimizer"
+            )
+        if names:
+            param_group["param_names"] = names
+            tensors = [t for _, t in tensors]
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 kind = type(tensor).__name__
@@ -203,6 +217,7 @@ class Optimizer(Hooked):
             state[key if p is None else p] = copy.deepcopy(value) if p is None else _like(p, value)
         groups = [
             {
+                **{k: v for k, v in own.items() if k == "param_names"},
                 **copy.deepcopy({k: v for k, v in theirs.items() if k != "params"}),
                 "params": own["params"],
             }

@@ -1,0 +1,6 @@
+"""Tensors to test with, and comparisons of them: `torch.testing`'s names."""
+
+from tcdsl.testing.comparison import assert_close
+from tcdsl.testing.creation import make_tensor
+
+__all__ = ["assert_close", "make_tensor"]
