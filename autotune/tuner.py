@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -55,6 +56,7 @@ def tune(
     start: Sequence[Config] = (),
     use_model: bool = True,
     shipped: Shipped | None = None,
+    begun: float | None = None,
 ) -> list[TuningResult]:
     """Find and store the fastest config of each problem.
 
@@ -65,8 +67,8 @@ def tune(
     cache : Path
         SQLite file; what it knows is not tried again.
     seconds, trials : optional
-        For each problem; `trials` counts new ones. Without both a search ends by itself, when it
-        no longer gains.
+        For each problem; `trials` counts new ones. Seconds that a problem leaves, or takes more,
+        are the next one's. Without both a search ends by itself, when it no longer gains.
     seed : int
         The same seed, times and cache give the same path.
     report : Reporter, optional
@@ -77,6 +79,8 @@ def tune(
         Whether the analytic model proposes and orders candidates.
     shipped : Shipped, optional
         Configs that came with a model; those of each problem are tried early.
+    begun : float, optional
+        When the seconds began, by `time.monotonic()`: with the user's call. Now, by default.
 
     Returns
     -------
@@ -90,12 +94,15 @@ def tune(
         If the default config of a problem does not run or gives a wrong answer.
     """
     report = report or Silent()
+    begun = time.monotonic() if begun is None else begun
     results: list[TuningResult] = []
     with TuningStore(cache) as store, _interruptible(report) as stop:
-        for problem in problems:
+        for number, problem in enumerate(problems):
             if stop.is_set():
                 break
-            budget = Budget(seconds, trials)
+            since = begun if number == 0 else time.monotonic()
+            share = None if seconds is None else begun + (number + 1) * seconds - since
+            budget = Budget(None if share is None else max(0.0, share), trials, begun=since)
             stop.budget = budget
             verdict = None
             report.begin(problem, budget)

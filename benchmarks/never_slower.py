@@ -28,39 +28,77 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.kernel import Kernel
 
 _ROUNDS = 100
-_IMAGES = {"N": 2, "C": 16, "H": 30, "W": 30}
-WORKLOADS = {
-    "add": ("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }", {"N": 1 << 20}),
+_SMALL, _LARGE = {"N": 1, "C": 8, "H": 18, "W": 18}, {"N": 2, "C": 16, "H": 30, "W": 30}
+_WINDOW = "Y(n, o, h, w) +=! X(n, c, h + i, w + j) * F(o, c, i, j)"
+# Each at two sizes: a text, what is small, what is large.
+TEXTS: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
+    "add": (
+        "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }",
+        {"N": 10_000},
+        {"N": 1 << 20},
+    ),
     "matmul": (
         "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }",
+        {"M": 64, "K": 64, "N": 64},
         {"M": 128, "K": 128, "N": 128},
     ),
     "thin": (
         "def thin(float(M,K) A, float(N,K) B) -> (C) { C(m, n) +=! A(m, k) * B(n, k) }",
+        {"M": 1, "K": 300, "N": 500},
         {"M": 4, "K": 1024, "N": 1024},
     ),
     "softmax": (
         "def softmax(float(N,D) X) -> (Y) { top(n) max=! X(n, d)  Z(n) +=! exp(X(n, d) - top(n)) "
         " Y(n, d) = exp(X(n, d) - top(n)) / Z(n) }",
+        {"N": 1000, "D": 10},
         {"N": 512, "D": 512},
     ),
     "conv": (
-        "def conv(float(N,C,H,W) X, float(O,C,3,3) F) -> (Y) "
-        "{ Y(n, o, h, w) +=! X(n, c, h + i, w + j) * F(o, c, i, j) }",
-        {**_IMAGES, "O": 16},
+        f"def conv(float(N,C,H,W) X, float(O,C,3,3) F) -> (Y) {{ {_WINDOW} }}",
+        {**_SMALL, "O": 8},
+        {**_LARGE, "O": 16},
     ),
     "depthwise": (
         "def depthwise(float(N,C,H,W) X, float(C,3,3) F) -> (Y) "
         "{ Y(n, c, h, w) +=! X(n, c, h + i, w + j) * F(c, i, j) }",
-        _IMAGES,
+        _SMALL,
+        _LARGE,
     ),
-    "sum": ("def total(float(N,D) X) -> (S) { S(n) +=! X(n, d) }", {"N": 1024, "D": 1024}),
-    "columns": ("def total(float(N,D) X) -> (S) { S(d) +=! X(n, d) }", {"N": 1024, "D": 1024}),
-    "transpose": ("def turned(float(N,D) X) -> (Y) { Y(d, n) = X(n, d) }", {"N": 1024, "D": 1024}),
+    "sum": (
+        "def total(float(N,D) X) -> (S) { S(n) +=! X(n, d) }",
+        {"N": 1000, "D": 77},
+        {"N": 1024, "D": 1024},
+    ),
+    "columns": (
+        "def total(float(N,D) X) -> (S) { S(d) +=! X(n, d) }",
+        {"N": 100, "D": 300},
+        {"N": 1024, "D": 1024},
+    ),
+    "transpose": (
+        "def turned(float(N,D) X) -> (Y) { Y(d, n) = X(n, d) }",
+        {"N": 200, "D": 130},
+        {"N": 1024, "D": 1024},
+    ),
     "gather": (
         "def gather(float(V,D) T, int32(N) I) -> (O) { O(n, d) = T(I(n), d) }",
+        {"V": 100, "D": 16, "N": 1000},
         {"V": 1000, "D": 64, "N": 4096},
     ),
+    "largest": (
+        "def largest(float(N,D) X) -> (S) { S(n) argmax=! X(n, d) }",
+        {"N": 1000, "D": 10},
+        {"N": 1024, "D": 1024},
+    ),
+    "running": (
+        "def running(float(N,T) X) -> (Y) { Y(n, t) +=! X(n, k) where t in 0:T, k in 0:t+1 }",
+        {"N": 30, "T": 100},
+        {"N": 256, "T": 1024},
+    ),
+}
+WORKLOADS = {
+    f"{name} {which}": (text, sizes)
+    for name, (text, *both) in TEXTS.items()
+    for which, sizes in zip(("small", "large"), both, strict=True)
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -218,6 +219,7 @@ class Kernel(DerivableKernel):
             If the sizes do not fit, or the default itself does not run right, or there is no such
             target here.
         """
+        begun = time.monotonic()
         from tcdsl.tuning import autotune  # on use: it needs SQLite
 
         check_budget(seconds, trials)
@@ -225,8 +227,9 @@ class Kernel(DerivableKernel):
         generics = {k: named.pop(k) for k in [*named] if k in known}
         database = self.database if cache is None else Path(cache)
         variant, found = autotune(
-            self, args, sizes, named, generics, target, database, seconds, trials, seed, quiet
-        )
+            self, args, sizes, named, generics, target, database, seconds, trials, seed, quiet,
+            begun,
+        )  # fmt: skip
         self._forget_choices(variant)
         return found
 

@@ -43,11 +43,12 @@ def autotune(
     trials: int | None,
     seed: int,
     quiet: bool,
+    begun: float,
 ) -> tuple[Variant, Any]:
     """Tune as `Kernel.autotune` says; return what was tuned, and the config or configs found.
 
-    seconds are for all sets of sizes together, shared evenly: a person waits for the whole. trials
-    are for each.
+    seconds are for all sets of sizes together, shared evenly: a person waits for the whole, since
+    begun (`time.monotonic()`). trials are for each.
     """
     variant, wanted = requested(kernel, args, sets, sizes, generics, target)
     results = tuner.tune(
@@ -58,6 +59,7 @@ def autotune(
         seed=seed,
         report=reporter(quiet),
         shipped=kernel.session.settings.configs,
+        begun=begun,
     )
     configs = {tuple(w.sizes.items()): r.config for w, r in zip(wanted, results, strict=False)}
     is_single = sets is None and len(wanted) == 1

@@ -22,6 +22,8 @@ class Budget:
         New ones; what the store knows costs nothing.
     clock : callable
         Returns seconds; a test brings its own.
+    begun : float, optional
+        When the seconds began, by the clock; now, by default.
     """
 
     def __init__(
@@ -29,9 +31,10 @@ class Budget:
         seconds: float | None = None,
         trials: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        begun: float | None = None,
     ) -> None:
         self.seconds, self.trials, self.clock = seconds, trials, clock
-        self.begun = clock()
+        self.begun = clock() if begun is None else begun
         self.used = 0
         self.is_stopped = False
         self._final_s = 0.0 if seconds is None else min(_FINAL_S, _FINAL_SHARE * seconds)

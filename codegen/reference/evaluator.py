@@ -19,6 +19,7 @@ from tcdsl.codegen.program.dtypes import identity
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.reference.arithmetic import Array
 from tcdsl.codegen.reference.expressions import Evaluator, Points
+from tcdsl.codegen.reference.products import add_products, factors_of, is_worth_it
 from tcdsl.codegen.reference.ragged import first_extreme, ragged_blocks
 from tcdsl.grammar.proofs.sizes import Symbol
 from tcdsl.grammar.text.dataclass import dataclass
@@ -26,7 +27,7 @@ from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32
-from tcdsl.grammar.types.typed import CheckedDef, Expr, Statement
+from tcdsl.grammar.types.typed import CheckedDef, Statement
 
 BLOCK_BYTES = 64 << 20
 _POINT_BYTES = 4 * 8  # a point costs about four float64 temporaries
@@ -158,16 +159,17 @@ class _Run:
         if before is None or (stmt.op.endswith("!") and _reads_on_the_left(stmt)):
             after = np.full(shape, identity(op, dtype), dtype)
         else:
-            after = before.astype(dtype)
+            # A turn of a loop that is one block reads all before it writes: it needs no copy, which
+            # would make a loop along long rows take as long as all of them squared.
+            in_place = bool(loop) and stmt.op == op and self._is_one_block(stmt, loop)
+            after = before.astype(dtype, copy=not in_place)
             if stmt.op.endswith("!"):
                 self.start(stmt, after, identity(op, dtype), loop)
         if before is None:
             self.values.store[stmt.target] = after.copy()
         if op in ("argmin=", "argmax="):
             self.arg_reduction(stmt, after, loop)
-        elif self.values.float64 and op == "+=" and (operands := _plain_product(stmt)) is not None:
-            self.einsum(stmt, operands, after, loop)
-        else:
+        elif not self.products(stmt, after, loop):
             for points, kept, reduced in self.blocks(stmt, loop, split_reductions=True):
                 full = np.broadcast_shapes(*(a.shape for a in points.index.values()), ())
                 value = np.broadcast_to(self.values.of(stmt.value, points), full)
@@ -177,6 +179,13 @@ class _Run:
                     stmt, op, after, value.astype(dtype, copy=False), points, kept, reduced
                 )
         self.values.store[stmt.target] = after.astype(stored, copy=False)
+
+    def _is_one_block(self, stmt: Statement, loop: Mapping[str, int]) -> bool:
+        if stmt.is_ragged:
+            return False
+        extent = self.values.extent
+        counts = [max(0, extent(r.high, loop) - extent(r.low, loop)) for r in stmt.ranges]
+        return math.prod(counts) <= self.points_limit
 
     def start(self, stmt: Statement, target: Array, first: Any, loop: Mapping[str, int]) -> None:
         """Let the elements that a statement writes begin anew, also where it reduces nothing."""
@@ -189,10 +198,8 @@ class _Run:
         self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
     ) -> Iterator[tuple[Points, int, tuple[int, ...]]]:
         """Yield blocks of points with the number of output axes and the reduction axes."""
-        asked = is_abandoned.get()
         for block in self._all_blocks(stmt, loop, split_reductions=split_reductions):
-            if asked is not None and asked():
-                raise AbandonedError
+            _ask()
             yield block
 
     def _all_blocks(
@@ -288,31 +295,24 @@ class _Run:
                 best = pick(flat, axis=-1) + low
             target[self.position(stmt, points, target.shape, best.shape, kept)] = best
 
-    def einsum(
-        self, stmt: Statement, operands: list[typed.Read], target: Array, loop: Mapping[str, int]
-    ) -> None:
-        """Sum a plain product in float64: the same value by a library call."""
+    def products(self, stmt: Statement, target: Array, loop: Mapping[str, int]) -> bool:
+        """Sum products in float64 by a library's calls; False where that is nothing for them."""
+        factors = factors_of(stmt) if self.values.float64 else None
+        if factors is None:
+            return False
         extent = self.values.extent
-        letters = {r.name: i for i, r in enumerate(stmt.ranges)}
-        span = {r.name: (extent(r.low, loop), extent(r.high, loop)) for r in stmt.ranges}
-        call: list[Any] = []
-        for read in operands:
-            names = [s.name for s in read.subs if isinstance(s, typed.IndexValue)]
-            lows = self.values.checked.tensor(read.tensor).low
-            view = self.values.store[read.tensor][
-                tuple(
-                    slice(span[n][0] - b, max(span[n][1], span[n][0]) - b)
-                    for n, b in zip(names, (extent(x, {}) for x in lows), strict=True)
-                )
-            ]
-            call += [view, [letters[n] for n in names]]
-        names = [s.name for s in stmt.subs if isinstance(s, typed.IndexValue)]
-        lows = self.values.checked.tensor(stmt.target).low
-        box = tuple(
-            slice(span[n][0] - extent(b, {}), span[n][1] - extent(b, {}))
-            for n, b in zip(names, lows, strict=True)
-        )
-        target[box] += np.einsum(*call, [letters[n] for n in names], optimize=True)
+        spans = {r.name: (extent(r.low, loop), extent(r.high, loop)) for r in stmt.ranges}
+        if not is_worth_it(stmt, factors, spans):
+            return False
+        add_products(self.values, stmt, factors, target, spans, loop, self.points_limit, _ask)
+        return True
+
+
+def _ask() -> None:
+    """Raise if nobody wants the results any more."""
+    asked = is_abandoned.get()
+    if asked is not None and asked():
+        raise AbandonedError
 
 
 def _reads_on_the_left(stmt: Statement) -> bool:
@@ -326,27 +326,3 @@ _UFUNCS: dict[str, np.ufunc] = {
     "min=": np.minimum,
     "max=": np.maximum,
 }
-
-
-def _plain_product(stmt: Statement) -> list[typed.Read] | None:
-    """Return the reads of a product of plain accesses, or None if the value is anything else."""
-    reads: list[typed.Read] = []
-    todo: list[Expr] = [stmt.value]
-    while todo:
-        match todo.pop():
-            case typed.Binary("*", lhs, rhs, dtype) if dtype.is_float:
-                todo += [lhs, rhs]
-            case typed.Cast(operand, dtype) if dtype.is_float:
-                todo.append(operand)
-            case typed.Read(_, subs, dtype) as read if subs and dtype.is_float:
-                reads.append(read)
-            case _:
-                return None
-    if stmt.is_ragged:
-        return None
-    names = {r.name for r in stmt.ranges}
-    used = {s.name for r in reads for s in r.subs if isinstance(s, typed.IndexValue)}
-    plain = all(
-        isinstance(s, typed.IndexValue) and s.name in names for r in reads for s in r.subs
-    ) and all(isinstance(s, typed.IndexValue) for s in stmt.subs)
-    return reads if plain and used == names and len(set(stmt.subs)) == len(stmt.subs) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,6 +88,12 @@ def test_a_search_may_start_from_a_slow_config_without_the_default(tmp_path: Pat
     (tuned,) = tune([problem], cache=tmp_path / "t.db", start=[slow], trials=6)
     assert tuned.config == config("right", 0)
     assert (tuned.verdict.time_ns, tuned.verdict.default_ns) == (1000, 1300)
+
+
+def test_seconds_begin_with_the_users_call(tmp_path: Path) -> None:
+    long_ago = time.monotonic() - 1000
+    (tuned,) = tune([Toy()], cache=tmp_path / "t.db", seconds=1000, begun=long_ago)
+    assert tuned.trials == 0  # the default alone ran, for the verdict
 
 
 @pytest.mark.wide

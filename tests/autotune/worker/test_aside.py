@@ -79,7 +79,7 @@ def test_a_case_that_takes_longer_than_the_seconds_is_told_once_and_may_be_stopp
     budget.clock = lambda: 9.0
     report = Listener(budget)
     monkeypatch.setattr(problem, "build", super(Waiting, problem).build)  # the case never comes
-    monkeypatch.setattr(tuner, "Budget", lambda *_: budget)
+    monkeypatch.setattr(tuner, "Budget", lambda *_, **__: budget)
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Budget, "is_spent", property(lambda b: b.is_stopped))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tcdsl.codegen.program.dtypes import identity
 from tcdsl.codegen.reference import evaluator as reference
+from tcdsl.codegen.reference import products
 from tcdsl.codegen.reference.arithmetic import BUILTINS, cast
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.check.definition import check
@@ -59,20 +60,60 @@ def test_blocks_of_any_size_give_the_same_sum(block_bytes: int) -> None:
             "{ C(m) +=! A(m, k) * w(k) where k in 1:3, m in 1:M }",
             [(5, 4), (4,)],
         ),
+        (
+            "def f(double(N,C,H,W) X, double(O,C,3,3) F) -> (Y) "
+            "{ Y(n, o, h, w) +=! X(n, c, 2 * h + i, w + j) * F(o, c, i, j) }",
+            [(2, 3, 9, 8), (8, 3, 3, 3)],
+        ),
+        (
+            "def f(double(N,C,W) X, double(O,C,3) F, double(O) s) -> (Y) { Y(n, o, w) +=! "
+            "s(o) * pad(X(n, c, w + j - 1), 0) * F(o, c, j) * 0.5 where w in 0:W }",
+            [(2, 3, 9), (9, 3, 3), (9,)],
+        ),
+        (
+            "def f(double(N,K) X, double(M,K) F) -> (Y) "
+            "{ Y(n, m) +=! exp(X(n, k)) * (k > 2 ? F(m, k - 3) : 1) }",
+            [(8, 9), (11, 9)],
+        ),
     ],
 )
+@pytest.mark.parametrize("block_bytes", [64 << 20, 700])
 def test_the_library_call_agrees_with_the_blocks(
-    text: str, shapes: Sequence[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+    text: str,
+    shapes: Sequence[tuple[int, ...]],
+    block_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     args = [normal(*s) for s in shapes]
-    called = run(text, *args, float64=True)
-    monkeypatch.setattr(reference, "_plain_product", lambda stmt: None)
-    np.testing.assert_allclose(called, run(text, *args, float64=True), rtol=1e-12)
+    calls: list[int] = []
+
+    def counted(*a: Any) -> None:
+        calls.append(1)
+        products.add_products(*a)
+
+    monkeypatch.setattr(reference, "add_products", counted)
+    called = run(text, *args, float64=True, block_bytes=block_bytes)
+    assert calls
+    monkeypatch.setattr(reference, "factors_of", lambda stmt: None)
+    np.testing.assert_allclose(called, run(text, *args, float64=True), rtol=1e-12, atol=1e-13)
 
 
 def test_the_right_side_sees_the_target_as_it_was() -> None:
     text = "def f(double(N) A) -> (B) { B(i) = A(i)  B(i) = B(i) * B(i) + B(i) }"
     np.testing.assert_allclose(run(text, normal(4)), normal(4) ** 2 + normal(4))
+
+
+@pytest.mark.parametrize("block_bytes", [64 << 20, 100])
+def test_turns_of_a_loop_follow_each_other(block_bytes: int) -> None:
+    text = """def f(double(T,N) X) -> (Y) {
+      Y(t, i) = X(t, i)
+      for t in 1:T { Y(t, i) = Y(t - 1, N - 1 - i) * Y(t, i) where i in 0:N }
+    }"""
+    x, want = normal(4, 7), normal(4, 7)
+    for t in range(1, 4):
+        want[t] *= want[t - 1, ::-1]
+    np.testing.assert_allclose(run(text, x, block_bytes=block_bytes), want)
+    np.testing.assert_array_equal(x, normal(4, 7))
 
 
 def test_an_update_starts_from_the_buffer_that_is_given() -> None:

@@ -175,7 +175,8 @@ def faults(target: CudaProblem, configs: list[Config]) -> list[str]:
             sources.append(target.emit(config))
         except ScheduleError:
             continue
-    for number, built in target.builder.build(sources, len(sources)):
+    # In their order, whichever is compiled first: what breaks the device comes last.
+    for number, built in sorted(target.builder.build(sources, len(sources)), key=lambda b: b[0]):
         if isinstance(built, Failure):
             if built.reason != "resources":
                 found.append(f"{sources[number].text}: {built.detail}")
