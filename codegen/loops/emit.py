@@ -300,11 +300,12 @@ class _Printer:
             self.out.add(f" * {line}".rstrip())
         self.out.add(" */")
         self.out.add(self.target.prelude)
-        if _calls_maths(u):
+        called = _called(u)
+        if any(map(_is_maths, called)):
             self.out.add(self.target.maths)
-        if self.target.words and any(map(_WORDS.match, _called(u))):
+        if self.target.words and any(map(_WORDS.match, called)):
             self.out.add(self.target.words)
-        if self.target.scans and any(map(_SCANS.match, _called(u))):
+        if self.target.scans and any(map(_SCANS.match, called)):
             self.out.add(self.target.scans)
         late = [t for t in u.tables if any(isinstance(v, str) for v in t.values)]
         for t in u.tables:
@@ -424,13 +425,11 @@ def _is_long(e: Expr) -> bool:
             return e.type == I64
 
 
-def _calls_maths(u: Unit) -> bool:
-    """Whether a unit calls a builtin function that the prelude does not have."""
-    return any(
-        name.startswith(_MOD_OF_VECTORS)
-        or (name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS)
-        for name in _called(u)
-    )
+def _is_maths(name: str) -> bool:
+    """Whether a function is a builtin that the prelude does not have."""
+    if name.startswith(_MOD_OF_VECTORS):
+        return True
+    return name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS
 
 
 def _called(u: Unit) -> set[str]:

@@ -188,10 +188,17 @@ def walk_stmt(s: Stmt) -> Iterator[Stmt]:
 
 
 def all_exprs(s: Stmt) -> Iterator[Expr]:
-    """Yield every expression node in s."""
+    """Yield every expression node in s.
+
+    By one loop: passes ask for all of them, and `walk_expr` would be a generator in another.
+    """
     for t in walk_stmt(s):
-        for e in own_exprs(t):
-            yield from walk_expr(e)
+        todo = [*reversed(own_exprs(t))]
+        while todo:
+            x = todo.pop()
+            yield x
+            if below := children(x):
+                todo.extend(reversed(below))
 
 
 def variables(e: Expr) -> frozenset[str]:

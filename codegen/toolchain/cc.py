@@ -52,7 +52,7 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
     "zig": ("-Wno-pass-failed", "-fno-sanitize=undefined"),
 }
 _USUAL = ("cc", "gcc", "clang")  # names that are searched
-_BARE = "-nostdlib"
+_BARE = ("-nostdlib", "-fno-use-linker-plugin")
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
 _LONGEST_LOG = 20_000  # characters
 
@@ -310,7 +310,7 @@ class Source:
     def all_flags(self, compiler: Compiler) -> tuple[str, ...]:
         """Return all flags of a compiler for this text."""
         own = compiler.flags if self.language == "c" else ()  # they speak of C
-        return (*own, self.opt, *self.flags, *([_BARE] if self._is_bare(compiler) else []))
+        return (*own, self.opt, *self.flags, *(_BARE if self._is_bare(compiler) else ()))
 
     def all_libraries(self, compiler: Compiler) -> tuple[str, ...]:
         """Return all libraries that it is linked with."""

@@ -222,7 +222,7 @@ def constants(sizes: tuple[tuple[str, int], ...] | None) -> Mapping[str, Size]:
 
 def substitute_symbols(size: Size, by: Mapping[str, Size]) -> Size:
     """Return size with other sizes for its symbols."""
-    if not any(name in by for name in size.symbols()):
+    if not by or not size.has_symbol_of(by):
         return size
     total = Size()
     for monomial, coefficient in size.terms:

@@ -7,7 +7,7 @@ negative (an integral scalar, an index) says so with `signed`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from math import gcd, prod
 from typing import Any, ClassVar
 
@@ -186,6 +186,10 @@ class Size:
     def symbols(self) -> tuple[str, ...]:
         """Return the names it depends on, sorted."""
         return tuple(sorted({s.name for s in _symbols_of(self)}))
+
+    def has_symbol_of(self, names: Container[str]) -> bool:
+        """Whether it depends on one of these names."""
+        return any(s.name in names for s in _symbols_of(self))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value for given sizes."""
