@@ -147,11 +147,7 @@ def arrange(
     ScheduleError
         If no form takes a statement alone.
     """
-    values = {**dict(sizes), **dict(spec.sizes or ())}
-    for loop in program.loops:  # a turn in the middle stands for all
-        low, high = (x.evaluate(values) for x in (loop.low, loop.high))
-        values[loop.var] = (low + max(low, high - 1)) // 2
-
+    values = _values(program, {**dict(sizes), **dict(spec.sizes or ())})
     asked = None if call is None else Asked(dict(call))
 
     @lru_cache(maxsize=2)  # the program as a whole: not to be gone through for each group
@@ -215,6 +211,24 @@ def arrange(
     contexts = tuple(replace(x.ctx, prefix=f"g{i}") for i, x in enumerate(found))
     taking = tuple(x.forms() for x in found)
     return Arrangement(partition.name, program, contexts, taking, temps, asked)
+
+
+def at_sizes(arrangement: Arrangement, sizes: Mapping[str, int]) -> Arrangement:
+    """Return an arrangement whose costs are those of other sizes than it was made at."""
+    values = _values(arrangement.program, sizes)
+    contexts = tuple(
+        replace(ctx, sizes=values, asked=None, known={}) for ctx in arrangement.contexts
+    )
+    return replace(arrangement, contexts=contexts, asked=None)
+
+
+def _values(program: Program, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Return sizes with the values of counted turns: one in the middle stands for all."""
+    values = {**sizes}
+    for loop in program.loops:
+        low, high = (x.evaluate(values) for x in (loop.low, loop.high))
+        values[loop.var] = (low + max(low, high - 1)) // 2
+    return values
 
 
 def _is_plain(program: Program, s: Statement) -> bool:

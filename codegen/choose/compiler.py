@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tcdsl.codegen.choose import forms
-from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
+from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange, at_sizes
 from tcdsl.codegen.choose.assemble import assemble, assemble_kernels
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.choose.nominal import nominal_sizes
@@ -213,9 +213,20 @@ def cost_ns(
 ) -> float:
     """Return the predicted time of a call in ns, with the spec's threads: for ranking.
 
-    Groups follow each other, and each form tells its cost in this unit (`machine/wall.py`).
+    Groups follow each other, and each form tells its cost in this unit (`machine/wall.py`). What
+    leaves sizes open is arranged once for all that are asked, at sizes that stand for them.
+
+    Raises
+    ------
+    ScheduleError
+        If a knob's value is not legal.
     """
-    arrangement = _arrangement(program, spec, config, machine, sizes)
+    if spec.is_exact or isinstance(machine, Gpu):
+        arrangement = _arrangement(program, spec, config, machine, sizes)
+    else:
+        call = tuple(sorted(sizes.items())) if spec.open else None  # as `open_choice` has it
+        usual = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
+        arrangement = at_sizes(_arrangement(program, spec, config, machine, usual, call), sizes)
     total = 0.0
     for i, ctx in enumerate(arrangement.contexts):
         form, chosen = arrangement.choice(i, config.group(i))

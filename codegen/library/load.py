@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,13 +14,20 @@ from tcdsl.codegen.toolchain.contentfile import key_in
 from tcdsl.codegen.toolchain.objects import compile_many, use_object
 from tcdsl.grammar.text.dataclass import dataclass
 
+# `ctypes.CDLL` makes classes for each object that it opens, which takes longer than to open it.
+_itself = ctypes.CDLL(None)
+_open, _find, _why = _itself.dlopen, _itself.dlsym, _itself.dlerror
+_open.argtypes, _open.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
+_find.argtypes, _find.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
+_why.argtypes, _why.restype = (), ctypes.c_char_p
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A loaded executable: the address of its `tc_executable`, and what keeps it there."""
+    """A loaded executable: the address of its `tc_executable`, and the handle of its object."""
 
     address: int
-    library: ctypes.CDLL
+    library: int
     path: Path
 
     @property
@@ -35,12 +43,21 @@ def load(path: Path, name: str) -> Loaded:
     ------
     CompileError
         If one of those has to be compiled, and is refused.
+    OSError
+        If it is no shared object.
+    ValueError
+        If it has no such executable.
     """
-    library = ctypes.CDLL(str(path))
-    executable = TcExecutable.in_dll(library, f"tc_exe_{name}")
+    library = _open(os.fsencode(path), os.RTLD_NOW)
+    if not library:
+        raise OSError(f"'{path}' cannot be loaded: {(_why() or b'?').decode(errors='replace')}")
+    address = _find(library, f"tc_exe_{name}".encode())
+    if not address:
+        raise ValueError(f"'{path}' has no executable of '{name}'")
+    executable = TcExecutable.from_address(address)
     if executable.abi == VERSION:  # else the runtime says so
         bind(executable)
-    return Loaded(ctypes.addressof(executable), library, path)
+    return Loaded(address, library, path)
 
 
 def bind(executable: TcExecutable) -> None:

@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ T = TypeVar("T")
 _LOST = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 _OF_CODE = ("objects", "building")  # folders whose files are loaded
 _MOST_BYTES = 1 << 28  # of a file that is read: an object has a thousandth of it
+_PART_BYTES = 1 << 24  # of a file that one question does not read to its end
 _ROOM_BYTES = 1 << 20  # a compiler that fails with less than this left may have failed for it
 
 
@@ -47,10 +49,10 @@ def cache_dir() -> Path:
     path = usual_folder()
     try:
         try:
-            status = path.stat()
+            status = os.stat(path)
         except FileNotFoundError:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            status = path.stat()
+            status = os.stat(path)
         if not stat.S_ISDIR(status.st_mode):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     except OSError as e:
@@ -76,10 +78,15 @@ def usual_folder() -> Path:
     """Return where the cache folder lies, whether or not it can be used."""
     named = os.environ.get("TCDSL_CACHE")
     if named:
-        return Path(named).expanduser().absolute()
+        return _rooted(named) if named.startswith("/") else Path(named).expanduser().absolute()
     import platformdirs  # here, because a warm start with TCDSL_CACHE set does not need it
 
     return Path(platformdirs.user_cache_dir("tcdsl"))
+
+
+@lru_cache(maxsize=8)
+def _rooted(named: str) -> Path:
+    return Path(named)
 
 
 def usable_folder() -> Path:
@@ -171,10 +178,10 @@ def is_lasting() -> bool:
     ) and not lacks_room(folder)
 
 
-def is_ours(folder: Path) -> bool:
+def is_ours(folder: Path | str) -> bool:
     """Whether a folder is this user's, and nobody else may put a file there."""
     try:
-        status = folder.stat()
+        status = os.stat(folder)
     except OSError:
         return False
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
@@ -255,7 +262,7 @@ def _no_room(error: OSError) -> str:
     )
 
 
-def content_of(path: Path) -> bytes:
+def content_of(path: Path | str) -> bytes:
     """Return what a file of the cache holds; it is neither waited for nor read without end.
 
     Raises
@@ -266,12 +273,18 @@ def content_of(path: Path) -> bytes:
         If it is a pipe or a device, another user's, or far larger than any that is kept.
     """
     # A pipe is opened without a writer, so that what it is can be asked of what was opened.
-    with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as f:
-        status = os.fstat(f.fileno())
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
         is_file = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
         if not is_file or status.st_size > _MOST_BYTES:
             raise ValueError(f"'{path}' is no file of the cache")
-        return f.read(status.st_size)  # of any other number it would take as much memory
+        content = os.read(handle, status.st_size)  # any other number would take as much memory
+        while len(content) < status.st_size and (more := os.read(handle, _PART_BYTES)):
+            content += more
+        return content
+    finally:
+        os.close(handle)
 
 
 def read_json(name: str) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def lookup(key: str, suffix: str) -> Path | None:
 
 def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
     """Yield the files of a key and what they hold; damaged ones are removed."""
-    for path in [p for place in places("objects") for p in _named(place / key[:2], key, suffix)]:
-        name = path.stem.rsplit("-", 2)
+    for path in [p for place in places("objects") for p in _named(place, key, suffix)]:
+        name = os.path.splitext(os.path.basename(path))[0].rsplit("-", 2)
         if len(name) != 3 or name[1] != key:
             continue
         try:
@@ -49,14 +49,14 @@ def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
         except (FileNotFoundError, PermissionError):  # pruned meanwhile, or not to be read
             continue
         except (OSError, ValueError):  # a folder, a pipe, a link in a circle: nothing of ours
-            remove(path)
+            remove(Path(path))
             continue
         if _sum(content) == name[2]:
             with contextlib.suppress(OSError):  # a cache that may only be read serves too
                 os.utime(path)
-            yield path, content
+            yield Path(path), content
         else:
-            remove(path)
+            remove(Path(path))
 
 
 def key_in(path: Path) -> str:
@@ -110,16 +110,18 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _named(folder: Path, key: str, suffix: str) -> list[Path]:
-    """Return the files of a folder that have a key and a suffix in their names.
+def _named(place: Path, key: str, suffix: str) -> list[str]:
+    """Return the files of a place that have a key and a suffix in their names.
 
     None where others may put files there: to know the sum of its content, anybody can name a file.
+    Paths are texts: a new size asks several times, and to make objects of them takes as long.
     """
+    folder = f"{place}/{key[:2]}"
     try:
-        found = [folder / n for n in os.listdir(folder) if key in n and n.endswith(suffix)]
+        found = [f"{folder}/{n}" for n in os.listdir(folder) if key in n and n.endswith(suffix)]
     except OSError:
         return []
-    return found if found and is_ours(folder) and is_ours(folder.parent) else []
+    return found if found and is_ours(folder) and is_ours(place) else []
 
 
 def remove(path: Path) -> None:

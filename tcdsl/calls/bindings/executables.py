@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from tcdsl.calls.bindings.index import Index
+from tcdsl.calls.bindings.index import Index, Own
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.library import load
 from tcdsl.codegen.machine.config import Config
@@ -157,6 +157,16 @@ class Executables:
                 loaded = self.index.object(spec, config, sizes)
                 if loaded is not None:
                     known = self._keep(spec, config, loaded)
+            return known
+
+    def named(self, spec: Spec, own: Own) -> Compiled | None:
+        """Return the executable that a record names, None where its object is not there."""
+        with self._lock:
+            known = self.compiled.get((spec, own.config))
+            if known is None and self.index is not None:
+                loaded = self.index.loaded(own.key)
+                if loaded is not None:
+                    known = self._keep(spec, own.config, loaded)
             return known
 
     def _keep(self, spec: Spec, config: Config, loaded: load.Loaded | LoadedUnit) -> Compiled:

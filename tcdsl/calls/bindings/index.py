@@ -3,7 +3,8 @@
 The text of an executable follows from the definition, its types, the specialisation, its config,
 the machine and the generator; its object from the text, the compiler and its flags. So a record by
 all these names the object, and others the analytic choices: of exact sizes one, of size-generic
-executables one for each `Regime` of sizes; and that a config of a file is one of the program's. A
+executables one for each `Regime` of sizes; and that a config of a file is one of the program's.
+What has executables of own sizes beside that for all has one record by the sizes, which says all. A
 record may be lost, and is trusted with nothing that the objects beside it are not trusted with: a
 config that is none of this program's is refused by whoever lowers it, an object that is not there
 is compiled.
@@ -27,6 +28,21 @@ from tcdsl.codegen.toolchain.objects import lookup
 from tcdsl.grammar.text.dataclass import dataclass
 
 _KEY = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """An executable of sizes' own: its config, and what its object is found by."""
+
+    config: Config
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForAll:
+    """That an executable for all sizes serves them well; spec: which one, as text."""
+
+    spec: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +80,17 @@ class Index:
         value = [config.to_json(), regime.to_plain()]
         records.write("regime", self._parts(spec, {}), value, self.name)
 
-    def is_suited(self, spec: Spec, exact: Spec) -> bool:
-        """Whether the model found the executable for all sizes good enough for exact ones."""
-        return bool(records.read("suited", self._suited(spec, exact), _true))
+    def of_sizes(self, spec: Spec) -> tuple[Own | ForAll, ...]:
+        """Return what processes have given sizes where that for all sizes is not taken unasked."""
+        return tuple(records.read_all("own", self._own(spec), _own_or_for_all))
 
-    def keep_suited(self, spec: Spec, exact: Spec) -> None:
-        """Keep that the executable for all sizes suits exact ones."""
-        records.write("suited", self._suited(spec, exact), True, self.name)
+    def keep_own(self, spec: Spec, config: Config, loaded: load.Loaded) -> None:
+        """Keep an executable of own sizes by these alone: config and object are found at once."""
+        records.write("own", self._own(spec), [config.to_json(), loaded.key], self.name)
+
+    def keep_for_all(self, spec: Spec, for_all: Spec) -> None:
+        """Keep that an executable for all sizes suits these."""
+        records.write("own", self._own(spec), repr(for_all), self.name)
 
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config of anywhere was found to be one of this program's."""
@@ -83,10 +103,16 @@ class Index:
     def object(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> load.Loaded | None:
         """Return an executable, loaded, if it was compiled before and is still there."""
         for key in records.read_all("object", self._compiled(spec, config, sizes), _object_key):
-            path = lookup(key)
-            if path is not None:
-                with contextlib.suppress(OSError, ValueError):  # pruned meanwhile; another's object
-                    return load.load(path, self.name)
+            if (found := self.loaded(key)) is not None:
+                return found
+        return None
+
+    def loaded(self, key: str) -> load.Loaded | None:
+        """Return the executable that is this object, if it is still there."""
+        path = lookup(key)
+        if path is not None:
+            with contextlib.suppress(OSError, ValueError):  # pruned meanwhile; another's object
+                return load.load(path, self.name)
         return None
 
     def keep_object(
@@ -99,17 +125,27 @@ class Index:
         at = dict(sizes) if spec.is_exact else {}  # what is for others too knows none of them
         return self.identity, repr(self.machine), repr(spec), json.dumps(at)
 
-    def _suited(self, spec: Spec, exact: Spec) -> Sequence[str]:
-        return *self._parts(spec, {}), repr(exact)
+    def _own(self, spec: Spec) -> Sequence[str]:
+        return *self._parts(spec, dict(spec.sizes or ())), *self._compiler()
 
     def _legal(self, spec: Spec, config: Config) -> Sequence[str]:
         return *self._parts(spec, dict(spec.sizes or ())), config.to_json()
 
     def _compiled(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Sequence[str]:
+        return *self._parts(spec, sizes), config.to_json(), *self._compiler()
+
+    def _compiler(self) -> Sequence[str]:
         found = find_compiler()
-        flags = Source(self.name, "").all_flags(found)
-        compiler = found.kind, found.version, found.isa_key, *flags
-        return *self._parts(spec, sizes), config.to_json(), *compiler
+        return found.kind, found.version, found.isa_key, *Source(self.name, "").all_flags(found)
+
+
+def _own_or_for_all(value: object) -> Own | ForAll:
+    match value:
+        case [str(config), key]:
+            return Own(Config.from_json(config), _object_key(key))
+        case str(for_all):
+            return ForAll(for_all)
+    raise ValueError("it is no executable of own sizes, nor one for all")
 
 
 def _true(value: object) -> bool:

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.aside import LIBRARY, Aside
-from tcdsl.calls.bindings.binding import Binding
 from tcdsl.calls.bindings.executables import Compiled
+from tcdsl.calls.bindings.ownsizes import OwnSizes
 from tcdsl.calls.bindings.rankfree import RankFree
-from tcdsl.calls.bindings.signature import Signature, outermost
+from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.operands.collapse_rows import RowView
@@ -43,9 +43,6 @@ SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilo
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
 FOLLOWS = True  # tests count what they compile
 MEANWHILE = 3  # sizes that have their own while that for all is built
-ASKED = 15  # sizes of which the model is asked whether that for all suits them
-WELL_ABOVE = 1.3  # times the predicted time of their own
-WORTH_NS = 20_000  # of each call: a compiler takes as long as some ten thousand calls gain
 _primed: set[str] = set()  # functions of the library that this process has had compiled aside
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
@@ -65,7 +62,7 @@ class Advised(Protocol):
         """Return a config for exact sizes, or for an executable that leaves some of them open."""
 
 
-class Variant(Binding):
+class Variant(OwnSizes):
     """A binding and what serves its calls: executables by sizes and layouts, as calls have come.
 
     A call is served by the first of these that there is:
@@ -119,13 +116,9 @@ class Variant(Binding):
         self._exact: tuple[Sizes, Layouts] | None = None
         self._is_expected = False  # those came from `expect`: they may have no executable yet
         self._expected: Config | None = None  # what they will have, once somebody asked
-        self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
-        self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
-        self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
         self._general: dict[Spec, None] = {}  # sizes that the executable for all serves
-        self._asked = 0  # sizes of which the model was asked
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
     def executable(
@@ -239,22 +232,6 @@ class Variant(Binding):
             or self._made.for_all(spec, sizes)
         )
 
-    def _own(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled:
-        """Return the executable of these sizes' own, which may leave some of them open."""
-        spec, config = self._own_choice(exact, sizes)
-        if spec.open:
-            self._opened[spec] = config
-        return self.compile(spec, config, sizes)
-
-    def _own_choice(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
-        """Return what these sizes have of their own, compiled or not."""
-        left_open = self._left_open(exact)
-        if left_open.open:
-            config = self._config_of_open(left_open, exact, sizes)
-            if config is not None:
-                return left_open, config
-        return exact, self.default_of_calls(exact, sizes)
-
     def _rather_own(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
         """Return an executable of these sizes' own where that for all is slow for their windows.
 
@@ -268,55 +245,15 @@ class Variant(Binding):
             return None
         if common is None and spec not in self._asides:
             return None
-        found = self._own_at_hand(exact, sizes)
-        if found is None and not self._suits(spec, common, exact, sizes):
-            found = self._own(exact, sizes)
+        found, suited = self._own_at_hand(exact)
+        if found is None and repr(spec) not in suited:
+            config = self._made.generic_choice(spec, sizes)[0] if common is None else common.config
+            if not self._suits(spec, config, exact, sizes):
+                found = self._own(exact, sizes)
         if found is None:
             self._general = thinned(self._general, _MAX_SERVED)
             self._general[like] = None
         return found
-
-    def _own_at_hand(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
-        """Return the executable of these sizes' own if it was compiled before."""
-        if self._index is None:
-            return None
-        for spec in dict.fromkeys((self._left_open(exact), exact)):
-            known = self._index.choice(spec, sizes)
-            found = None if known is None else self._made.found(spec, known, sizes)
-            if found is not None:
-                if spec.open:
-                    self._opened[spec] = found.config
-                return found
-        return None
-
-    def _suits(
-        self, spec: Spec, common: Compiled | None, exact: Spec, sizes: Mapping[str, int]
-    ) -> bool:
-        """Whether these sizes are served by the executable for all, as far as the model is asked.
-
-        common: None while it is built.
-        """
-        is_known = self._index is not None and self._index.is_suited(spec, exact)
-        if is_known or self._asked >= ASKED:
-            return True
-        self._asked += 1
-
-        config = self._made.generic_choice(spec, sizes)[0] if common is None else common.config
-        for_all = self._cost_ns(spec, config, sizes)
-        own = self._cost_ns(exact, self.default_of_calls(exact, sizes), sizes)
-        found = for_all is None or own is None or for_all < max(WELL_ABOVE * own, own + WORTH_NS)
-        if found and self._index is not None:
-            self._index.keep_suited(spec, exact)
-        return found
-
-    def _cost_ns(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> float | None:
-        """Return what the model says of a call; None of a config that other sizes have chosen."""
-        from tcdsl.codegen.choose import compiler  # on use
-
-        try:
-            return compiler.cost_ns(self.program, spec, config, self.machine, sizes)
-        except ScheduleError:  # what is legal, as how many pixels a task has, may hang on the sizes
-            return None
 
     def _own_forms(self) -> set[Value]:
         """Return the forms of executables of own sizes, so far.
@@ -335,94 +272,6 @@ class Variant(Binding):
             exact = Spec(sizes, layouts, self.threads, is_deterministic=self.is_deterministic)
             self._expected = self._own_choice(exact, dict(sizes))[1]
         return self._expected
-
-    def _left_open(self, exact: Spec) -> Spec:
-        """Return a specialisation without the sizes that may be left open; itself if there is none.
-
-        At a size of 0 the executable would have nothing to begin with.
-        """
-        if self._outermost is None:
-            self._outermost = () if self.is_for_gpu else outermost(self.signature)
-        names = self._outermost
-        sizes = exact.sizes or ()
-        if not names or not all(n for name, n in sizes if name in names):
-            return exact
-        return replace(exact, sizes=tuple(x for x in sizes if x[0] not in names), open=names)
-
-    def _config_of_open(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Config | None:
-        """Return the analytic choice of an executable that leaves sizes open, None for none.
-
-        Where only an exact one is at hand, none was found to be as fast.
-        """
-        if self._index is not None:
-            known = self._index.choice(spec, sizes)
-            if known is not None and self._made.found(spec, known, sizes) is not None:
-                return known
-            other = self._index.choice(exact, sizes)
-            if other is not None and self._made.found(exact, other, sizes) is not None:
-                return None
-        config = self._open_choice(spec, sizes)
-        if self._index is not None and config is not None:
-            self._index.keep_choice(spec, sizes, config)
-        return config
-
-    def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
-        from tcdsl.codegen.choose import compiler  # on use
-
-        assert isinstance(self.machine, Machine)
-        with stack_for(self.name):
-            return compiler.open_choice(self.program, spec, self.machine, sizes)
-
-    def opened_like(
-        self, left_open: Spec, config: Config, there: Mapping[str, int], here: Mapping[str, int]
-    ) -> tuple[Config, float] | None:
-        """Return what leaves sizes open and is like a config tuned at other values of them.
-
-        With it comes how the model sees it beside the default, here as a multiple of there. None
-        where it is no config of this program, or of one that leaves the sizes open.
-
-        Parameters
-        ----------
-        there, here : mapping of str to int
-            The sizes at which the config was tuned, and those of the call.
-        """
-        if left_open == self._never_open:
-            return None
-        from tcdsl.codegen.choose import compiler  # on use
-
-        program, machine = self.program, self.machine
-        assert isinstance(machine, Machine)
-        tuned_at = replace(left_open, sizes=tuple(there.items()), open=())
-        with stack_for(self.name):
-            try:
-                usual = compiler.open_choice(program, left_open, machine, here)
-                if usual is None:
-                    self._never_open = left_open
-                    return None
-                found = compiler.open_choice(program, left_open, machine, here, config)
-                if found is None:
-                    return None
-                default = compiler.default_config(program, tuned_at, machine, there)
-                now, now_usual, then, then_usual = (
-                    compiler.cost_ns(program, spec, c, machine, sizes)
-                    for spec, sizes, both in (
-                        (left_open, here, (found, usual)),
-                        (tuned_at, there, (config, default)),
-                    )
-                    for c in both
-                )
-            except ScheduleError:
-                return None
-            return found, (now / then) / (now_usual / then_usual)
-
-    def choice_of_first(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
-        """Return what untuned first calls of these sizes compile, to be shown: no record is asked.
-
-        But for pointwise definitions, whose calls are `rank_free`'s.
-        """
-        left_open = self._left_open(exact)
-        config = self._open_choice(left_open, sizes) if left_open.open else None
-        return (exact, self.default_config(exact, sizes)) if config is None else (left_open, config)
 
     def _follow(self) -> None:
         """Have the executable for all sizes built aside, where the first ones had their own.

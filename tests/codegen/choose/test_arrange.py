@@ -6,9 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from tcdsl.codegen.choose import forms
+import pytest
+
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.choose.arrange import AnyForm, arrange
 from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.ssa import program_of
@@ -68,3 +71,22 @@ def test_parts_of_a_product_are_asked_of_forms_with_tiles_only() -> None:
     found = arrange(p, Spec(sizes, layouts, 2), whole, MACHINE, sizes, offered)
     assert len(found.contexts) == 2
     assert {name for name, n in asked if n == 2} == {x.name for x in forms.CPU if x.has_tiles}
+
+
+def test_costs_of_all_sizes_are_those_that_each_is_arranged_for() -> None:
+    p = program_of(check(parse(PROGRAMS["conv"].text)))
+    ranks = (len(p.buffer(x).shape) for x in p.operands)
+    spec = Spec(None, tuple(Layout(r, True, r - 1) for r in ranks), 2)
+    usual = nominal_sizes(p)
+    config = compiler.generic_choice(p, spec, MACHINE, dict(usual))[0]
+    arrange.cache_clear()
+    for n in (24, 40, 56):
+        sizes = {name: size if size < 16 else n for name, size in usual}
+        call = tuple(sorted(sizes.items()))
+        alone = arrange(p, spec, partitions(p)[0], MACHINE, call, forms.CPU)
+        wanted = 0.0
+        for i, ctx in enumerate(alone.contexts):
+            knobs = config.group(i)
+            wanted += alone.forms[i][str(knobs.pop("form"))].cost_ns(ctx, knobs)
+        assert compiler.cost_ns(p, spec, config, MACHINE, sizes) == pytest.approx(wanted)
+    assert arrange.cache_info().misses == 4, "one is for all of them"

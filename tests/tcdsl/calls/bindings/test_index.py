@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -338,18 +338,22 @@ def test_without_records_an_object_is_found_by_its_text(cache: Path, work: list[
     call()
     assert work == ALL
     assert files(cache, ".so") == made
-    assert len(files(cache, ".json")) == 3
+    assert len(files(cache, ".json")) == 4
 
 
 def write_over(kind: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the records of a kind say something else, under the right key."""
+    """Let the records of a kind say something else, under the right key.
+
+    Of executables of own sizes there is none then, which would say all.
+    """
     write = records.write
+
+    def written(k: str, parts: Sequence[str], v: object, name: str) -> None:
+        if k == kind or k != "own":
+            write(k, parts, value if k == kind else v, name)
+
     with monkeypatch.context() as patch:
-        patch.setattr(
-            records,
-            "write",
-            lambda k, parts, v, name: write(k, parts, value if k == kind else v, name),
-        )
+        patch.setattr(records, "write", written)
         call()
 
 
@@ -379,6 +383,27 @@ def test_a_record_that_says_something_else_is_a_miss(
     assert "emit_c" not in work
 
 
+@pytest.mark.parametrize("value", [["{}", "0" * 32], ["{", "0" * 32], [], "Spec()", 7, None])
+def test_another_record_of_own_sizes_is_a_miss(
+    monkeypatch: pytest.MonkeyPatch, work: list[str], value: object
+) -> None:
+    write_over("own", value, monkeypatch)
+    work.clear()
+    np.testing.assert_allclose(call(), X @ W, rtol=1e-5)
+    assert "emit_c" not in work, "the choice and its object are known all the same"
+
+
+def test_an_own_object_of_another_name_is_not_loaded(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, work: list[str]
+) -> None:
+    call(TEXT.replace("sums", "rows"))
+    (other,) = files(cache, ".so")
+    write_over("own", ["{}", contentfile.key_in(other)], monkeypatch)
+    work.clear()
+    np.testing.assert_allclose(call(), X @ W, rtol=1e-5)
+    assert "emit_c" not in work
+
+
 @pytest.mark.wide
 def test_an_object_of_another_name_is_not_loaded(
     cache: Path, monkeypatch: pytest.MonkeyPatch, work: list[str]
@@ -402,7 +427,7 @@ def test_a_text_that_is_asked_for_is_made(work: list[str]) -> None:
 def test_records_are_pruned_with_their_objects(cache: Path) -> None:
     call()
     count, size = contentfile.size()
-    assert count == len(files(cache, "")) == 5
+    assert count == len(files(cache, "")) == 6
     assert contentfile.prune() == size
     assert not files(cache, "")
     assert os.listdir(cache / "objects")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings import aside, ownsizes, variant
+from tcdsl.calls.bindings.index import Own
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.choose import compiler, forms
+from tcdsl.codegen.toolchain import contentfile, records
 from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.compiled import noted
 
@@ -89,12 +92,48 @@ def test_later_processes_run_what_the_first_one_ran(
     assert compiled == ["conv"] * 3
 
 
+def test_a_later_process_finds_sizes_by_one_record(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(monkeypatch, times=1)
+    assert run(tc.define(CONV), 5, 6, 7) == ["own", "own", "all"]
+    conv = tc.define(CONV)
+    assert run(conv, 6, 7) == ["own", "all"]
+    read: list[str] = []
+    contents = contentfile.contents
+
+    def noted_contents(key: str, suffix: str) -> Any:
+        read.append(suffix)
+        return contents(key, suffix)
+
+    monkeypatch.setattr(contentfile, "contents", noted_contents)
+    for found, files in (("own", [".json", ".so"]), ("all", [])):
+        assert run(conv, 5 if found == "own" else 7, n=3) == [found]
+        assert read == files
+        read.clear()
+
+
+def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) -> None:
+    run(tc.define(CONV), 5)
+    bound = tc.define(CONV).variant()
+    like = bound._left_open(spec_for(bound, {"N": 2, "C": 3, "H": 5, "W": 5, "F": 16}))
+    index = bound._index
+    assert index is not None
+    (own,) = index.of_sizes(like)
+    assert isinstance(own, Own)
+    assert index.loaded(own.key) is not None
+    assert bound._made.named(like, replace(own, key="0" * 32)) is None
+    for value in ([], ["{}"], ["{}", "x"], ["{", own.key], [1, own.key], 7, None):
+        records.write("own", index._own(like), value, "conv")
+    assert index.of_sizes(like) == (own,)
+
+
 @pytest.mark.wide
 def test_sizes_that_the_one_for_all_is_slow_for_have_their_own(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ask(monkeypatch, times=2)
-    monkeypatch.setattr(variant, "ASKED", 2)
+    monkeypatch.setattr(ownsizes, "ASKED", 2)
     conv = tc.define(CONV)
     assert run(conv, 5, 6, 7, 8) == ["own"] * 4
     assert model.asked == 2
@@ -108,7 +147,9 @@ def suits(kernel: Any, **sizes: int) -> bool:
     """Whether these sizes would be served by the executable for all, which is not compiled."""
     one = kernel.variant()
     exact = spec_for(one, sizes)
-    return bool(one._suits(one._for_all(exact.layouts, is_small=False), None, exact, sizes))
+    spec = one._for_all(exact.layouts, is_small=False)
+    config, _ = one._made.generic_choice(spec, sizes)
+    return bool(one._suits(spec, config, exact, sizes))
 
 
 def test_a_compiler_is_run_for_what_is_worth_it(
@@ -117,10 +158,10 @@ def test_a_compiler_is_run_for_what_is_worth_it(
     conv = tc.define(CONV)
     run(conv, 5)
     for side, times, own_ns, expected in (
-        (6, variant.WELL_ABOVE - 0.01, 1e9, True),
-        (7, variant.WELL_ABOVE, 1e9, False),
-        (8, 9, variant.WORTH_NS / 8 - 1, True),
-        (9, 9, variant.WORTH_NS / 8 + 1, False),
+        (6, ownsizes.WELL_ABOVE - 0.01, 1e9, True),
+        (7, ownsizes.WELL_ABOVE, 1e9, False),
+        (8, 9, ownsizes.WORTH_NS / 8 - 1, True),
+        (9, 9, ownsizes.WORTH_NS / 8 + 1, False),
     ):
         ask(monkeypatch, times, own_ns)
         assert suits(conv, N=2, C=3, H=side, W=side, F=16) is expected

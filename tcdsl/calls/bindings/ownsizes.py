@@ -1,0 +1,207 @@
+"""Executables of sizes' own: which leave some open, and where that for all is good enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tcdsl.calls.bindings.binding import Binding
+from tcdsl.calls.bindings.executables import Compiled
+from tcdsl.calls.bindings.index import ForAll
+from tcdsl.calls.bindings.rankfree import RankFree
+from tcdsl.calls.bindings.signature import Signature, outermost
+from tcdsl.codegen.library.load import Loaded
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.types.typed import CheckedDef
+
+ASKED = 15  # sizes of which the model is asked whether that for all suits them
+WELL_ABOVE = 1.3  # times the predicted time of their own
+WORTH_NS = 20_000  # of each call: a compiler takes as long as some ten thousand calls gain
+
+
+class OwnSizes(Binding):
+    """A binding and the executables whose sizes are constants, but for those that they leave open.
+
+    shared: see `Binding`.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedDef | Callable[[], CheckedDef],
+        machine: Machine | Gpu,
+        threads: int,
+        *,
+        is_deterministic: bool = False,
+        identity: str | None = None,
+        signature: Signature | None = None,
+        shared: Callable[[Any], RankFree] | None = None,
+    ) -> None:
+        super().__init__(
+            checked,
+            machine,
+            threads,
+            is_deterministic=is_deterministic,
+            identity=identity,
+            signature=signature,
+            shared=shared,
+        )
+        self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
+        self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
+        self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
+        self._asked = 0  # sizes of which the model was asked
+
+    def _own(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled:
+        """Return the executable of these sizes' own, which may leave some of them open."""
+        found, _ = self._own_at_hand(exact)
+        if found is None:
+            spec, config = self._own_choice(exact, sizes)
+            found = self.compile(spec, config, sizes)
+            if self._index is not None and isinstance(found.loaded, Loaded):
+                self._index.keep_own(spec, config, found.loaded)
+        if found.spec.open:
+            self._opened[found.spec] = found.config
+        return found
+
+    def _own_choice(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
+        """Return what these sizes have of their own, compiled or not."""
+        left_open = self._left_open(exact)
+        if left_open.open:
+            config = self._config_of_open(left_open, exact, sizes)
+            if config is not None:
+                return left_open, config
+        return exact, self.default_of_calls(exact, sizes)
+
+    def _own_at_hand(self, exact: Spec) -> tuple[Compiled | None, set[str]]:
+        """Return the executable of these sizes' own if it was compiled before.
+
+        With it comes which executables for all sizes were found to suit them, as text.
+        """
+        suited: set[str] = set()
+        for spec in dict.fromkeys((self._left_open(exact), exact)):
+            for one in () if self._index is None else self._index.of_sizes(spec):
+                if isinstance(one, ForAll):
+                    suited.add(one.spec)
+                elif (found := self._made.named(spec, one)) is not None:
+                    if spec.open:
+                        self._opened[spec] = found.config
+                    return found, suited
+        return None, suited
+
+    def _suits(self, for_all: Spec, config: Config, exact: Spec, sizes: Mapping[str, int]) -> bool:
+        """Whether these sizes are served by an executable for all, as far as the model is asked.
+
+        It is asked by what they would have of their own; what is found serves whoever asks next,
+        of all sizes that this leaves open.
+        """
+        if self._asked >= ASKED:
+            return True
+        self._asked += 1
+        spec, chosen = self._own_choice(exact, sizes)
+        common, own = (self._cost_ns(*x, sizes) for x in ((for_all, config), (spec, chosen)))
+        found = common is None or own is None or common < max(WELL_ABOVE * own, own + WORTH_NS)
+        if found and self._index is not None:
+            self._index.keep_for_all(spec, for_all)
+        return found
+
+    def _cost_ns(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> float | None:
+        """Return what the model says of a call; None of a config that other sizes have chosen."""
+        from tcdsl.codegen.choose import compiler  # on use
+
+        try:
+            return compiler.cost_ns(self.program, spec, config, self.machine, sizes)
+        except ScheduleError:  # what is legal, as how many pixels a task has, may hang on the sizes
+            return None
+
+    def _left_open(self, exact: Spec) -> Spec:
+        """Return a specialisation without the sizes that may be left open; itself if there is none.
+
+        At a size of 0 the executable would have nothing to begin with.
+        """
+        if self._outermost is None:
+            self._outermost = () if self.is_for_gpu else outermost(self.signature)
+        names = self._outermost
+        sizes = exact.sizes or ()
+        if not names or not all(n for name, n in sizes if name in names):
+            return exact
+        return replace(exact, sizes=tuple(x for x in sizes if x[0] not in names), open=names)
+
+    def _config_of_open(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Config | None:
+        """Return the analytic choice of an executable that leaves sizes open, None for none.
+
+        Where only an exact one is at hand, none was found to be as fast.
+        """
+        if self._index is not None:
+            known = self._index.choice(spec, sizes)
+            if known is not None and self._made.found(spec, known, sizes) is not None:
+                return known
+            other = self._index.choice(exact, sizes)
+            if other is not None and self._made.found(exact, other, sizes) is not None:
+                return None
+        config = self._open_choice(spec, sizes)
+        if self._index is not None and config is not None:
+            self._index.keep_choice(spec, sizes, config)
+        return config
+
+    def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
+        from tcdsl.codegen.choose import compiler  # on use
+
+        assert isinstance(self.machine, Machine)
+        with stack_for(self.name):
+            return compiler.open_choice(self.program, spec, self.machine, sizes)
+
+    def opened_like(
+        self, left_open: Spec, config: Config, there: Mapping[str, int], here: Mapping[str, int]
+    ) -> tuple[Config, float] | None:
+        """Return what leaves sizes open and is like a config tuned at other values of them.
+
+        With it comes how the model sees it beside the default, here as a multiple of there. None
+        where it is no config of this program, or of one that leaves the sizes open.
+
+        Parameters
+        ----------
+        there, here : mapping of str to int
+            The sizes at which the config was tuned, and those of the call.
+        """
+        if left_open == self._never_open:
+            return None
+        from tcdsl.codegen.choose import compiler  # on use
+
+        program, machine = self.program, self.machine
+        assert isinstance(machine, Machine)
+        tuned_at = replace(left_open, sizes=tuple(there.items()), open=())
+        with stack_for(self.name):
+            try:
+                usual = compiler.open_choice(program, left_open, machine, here)
+                if usual is None:
+                    self._never_open = left_open
+                    return None
+                found = compiler.open_choice(program, left_open, machine, here, config)
+                if found is None:
+                    return None
+                default = compiler.default_config(program, tuned_at, machine, there)
+                now, now_usual, then, then_usual = (
+                    compiler.cost_ns(program, spec, c, machine, sizes)
+                    for spec, sizes, both in (
+                        (left_open, here, (found, usual)),
+                        (tuned_at, there, (config, default)),
+                    )
+                    for c in both
+                )
+            except ScheduleError:
+                return None
+            return found, (now / then) / (now_usual / then_usual)
+
+    def choice_of_first(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
+        """Return what untuned first calls of these sizes compile, to be shown: no record is asked.
+
+        But for pointwise definitions, whose calls are `rank_free`'s.
+        """
+        left_open = self._left_open(exact)
+        config = self._open_choice(left_open, sizes) if left_open.open else None
+        return (exact, self.default_config(exact, sizes)) if config is None else (left_open, config)
