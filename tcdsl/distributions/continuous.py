@@ -160,6 +160,8 @@ class _Half(Distribution):
     has_rsample = True
     whole: Any
 
+    _shown = False
+
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         (scale,) = broadcast_all(scale)
         self._have(validate_args, scale=scale)

@@ -345,6 +345,8 @@ class OneHotCategorical(ByWeights):
 
     support = c.one_hot
 
+    _shown = False
+
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
@@ -379,6 +381,8 @@ class Multinomial(ByWeights):
     """How often each kind comes in `total_count` draws."""
 
     has_enumerate_support = False
+
+    _shown = False
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class Distribution:
     support: Any = None
     has_rsample = False
     has_enumerate_support = False
+    _shown = True  # PyTorch shows no parameters that it keeps in a distribution within
     batch_shape = Size(())
     event_shape = Size(())
     _validate_args = __debug__
@@ -163,6 +164,7 @@ class Distribution:
         return value
 
     def __repr__(self) -> str:
-        held = {n: vars(self)[n] for n in self.arg_constraints if n in vars(self)}
+        names = self.arg_constraints if self._shown else ()
+        held = {n: vars(self)[n] for n in names if n in vars(self)}
         parts = [f"{n}: {v if v.numel() == 1 else v.size()}" for n, v in held.items()]
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -72,6 +72,7 @@ class Chi2(Gamma):
     """Sums of the squares of `df` normal numbers."""
 
     arg_constraints = {"df": c.positive}
+    _shown = False
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         (df,) = broadcast_all(df)
@@ -88,6 +89,7 @@ class Beta(Distribution):
     arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}
     support = c.unit_interval
     has_rsample = True
+    _shown = False
 
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None

@@ -299,4 +299,5 @@ class MixtureSameFamily(Distribution):
         return (below * self.mixture_distribution.probs).sum(-1)
 
     def __repr__(self) -> str:
-        return f"MixtureSameFamily({self.mixture_distribution}, {self.component_distribution})"
+        parts = f"{self.mixture_distribution},\n  {self.component_distribution}"
+        return f"MixtureSameFamily(\n  {parts})"

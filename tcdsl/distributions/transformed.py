@@ -34,6 +34,8 @@ class TransformedDistribution(Distribution):
     transforms : Transform or sequence of Transform
     """
 
+    _shown = False
+
     def __init__(
         self,
         base_distribution: Any,
@@ -109,9 +111,6 @@ class TransformedDistribution(Distribution):
         sign: Any = math.prod(part.sign for part in self.transforms)
         return below if isinstance(sign, int | float) and sign > 0 else sign * (below - 0.5) + 0.5
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.base_dist}, {self.transforms})"
-
 
 class LogNormal(TransformedDistribution):
     """Numbers whose logarithm is normal."""
@@ -129,9 +128,6 @@ class LogNormal(TransformedDistribution):
 
     def entropy(self) -> Any:
         return self.base_dist.entropy() + self.loc
-
-    def __repr__(self) -> str:
-        return repr(self.base_dist).replace("Normal", "LogNormal", 1)
 
 
 class _LogitRelaxedBernoulli(ByOdds):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcdsl.core import Tensor, from_numpy
+from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops.indexing import index_copy_, index_select, integers
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.table import Family, publish
@@ -49,6 +49,12 @@ def embedding(
         if not -weight.size(0) <= padding_idx < weight.size(0):
             raise AssertionError("Padding_idx must be within num_embeddings")
         skipped = padding_idx % weight.size(0)
+    if input.is_floating_point() or input.dtype is dtypes.bool_:
+        kind = input.type() if input.is_floating_point() else "CPUBoolType"
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {kind} instead (while checking arguments for embedding)"
+        )
     input = integers(input, "embedding")
     if max_norm is not None:
         _limit_rows(weight, input, max_norm, norm_type)

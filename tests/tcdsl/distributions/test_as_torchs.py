@@ -253,3 +253,28 @@ d.Binomial(N, P).mode | d.NegativeBinomial(N, P).mode | d.Binomial(3, P).enumera
 def test_modes_and_what_turns_a_distribution_round(asked: str) -> None:
     for one in asked.split(" | "):
         _compare(one)
+
+
+SHOWN = (
+    """
+d.Beta(A, B) | d.LogNormal(A, B) | d.HalfNormal(B) | d.HalfCauchy(B) | d.Chi2(B) | d.Gamma(A, B)
+d.TransformedDistribution(d.Normal(A, B), [d.AffineTransform(0.0, 1.0)]) | d.Gumbel(A, B)
+d.MixtureSameFamily(d.Categorical(W), d.Normal(W, W)).component_distribution | d.Uniform(A, A + 1)
+d.Independent(d.Normal(A, B), 1) | d.StudentT(B) | d.Poisson(A) | d.MultivariateNormal(B, M)
+""".strip()
+    .replace("\n", " | ")
+    .split(" | ")
+)
+
+
+def test_distributions_are_shown_as_pytorchs() -> None:
+    for asked in SHOWN:
+        ours, theirs = (
+            repr(eval(asked, {**vars(lib), **{n: lib.t.tensor(v) for n, v in PARAMETERS.items()}}))
+            for lib in (OURS, THEIRS)
+        )
+        assert ours == theirs
+    weights = distributions.Categorical(library.ones(2))
+    parts = distributions.Normal(0.0, library.ones(2))
+    mixed = distributions.MixtureSameFamily(weights, parts)
+    assert repr(mixed) == f"MixtureSameFamily(\n  {weights},\n  {parts})"
