@@ -173,7 +173,11 @@ class ParameterList(_List):
 
     def extra_repr(self) -> str:
         """Return the parameters, a line each."""
-        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+        return "\n".join(
+            f"  ({name}): {_described(p, p.dtype)}"
+            for name, p in self._parameters.items()
+            if p is not None
+        )
 
 
 class _Dict(Module):
@@ -260,9 +264,13 @@ class ParameterDict(_Dict):
 
     def extra_repr(self) -> str:
         """Return the parameters, a line each."""
-        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+        return "\n".join(
+            f"  ({name}): {_described(p, p.type())}"
+            for name, p in self._parameters.items()
+            if p is not None
+        )
 
 
-def _described(parameter: Any) -> str:
+def _described(parameter: Any, kind: object) -> str:
     size = "x".join(map(str, parameter.shape))
-    return f"Parameter containing: [{parameter.type()} of size {size}]"
+    return f"Parameter containing: [{kind} of size {size}]"

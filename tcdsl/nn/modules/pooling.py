@@ -99,6 +99,11 @@ class MaxPool3d(_MaxPool):
     _pool = staticmethod(functional.max_pool3d)
 
 
+def _each(value: Size, dims: int) -> tuple[int, ...]:
+    """Return a number for each dimension."""
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
 class _MaxUnpool(Module):
     """Put elements where a max pool has found them; 0 elsewhere.
 
@@ -108,13 +113,14 @@ class _MaxUnpool(Module):
         Of the pool.
     """
 
+    _dims = 1
     _pool: Callable[..., Tensor]
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        self.kernel_size = _each(kernel_size, self._dims)
+        self.stride = _each(kernel_size if stride is None else stride, self._dims)
+        self.padding = _each(padding, self._dims)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """Put the elements of input at indices; output_size tells sizes that pool to the same."""
@@ -132,11 +138,13 @@ class MaxUnpool1d(_MaxUnpool):
 
 class MaxUnpool2d(_MaxUnpool):
     __doc__ = _MaxUnpool.__doc__
+    _dims = 2
     _pool = staticmethod(functional.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpool):
     __doc__ = _MaxUnpool.__doc__
+    _dims = 3
     _pool = staticmethod(functional.max_unpool3d)
 
 
@@ -155,6 +163,8 @@ class _AvgPool(Module):
         Whether a last window that is not full counts.
     count_include_pad : bool
         Whether a mean is over padding, too.
+    divisor_override : int, optional
+        What sums are divided by; not of AvgPool1d.
     """
 
     _pool: Callable[..., Tensor]
@@ -166,8 +176,10 @@ class _AvgPool(Module):
         padding: Size = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ) -> None:
         super().__init__()
+        self.divisor_override = divisor_override
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
@@ -183,6 +195,7 @@ class _AvgPool(Module):
             self.padding,
             self.ceil_mode,
             self.count_include_pad,
+            self.divisor_override,
         )
 
     def extra_repr(self) -> str:
@@ -193,6 +206,18 @@ class _AvgPool(Module):
 class AvgPool1d(_AvgPool):
     __doc__ = _AvgPool.__doc__
     _pool = staticmethod(functional.avg_pool1d)
+
+    def __init__(
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        step = kernel_size if stride is None else stride
+        k, s, p = (_each(size, 1) for size in (kernel_size, step, padding))
+        super().__init__(k, s, p, ceil_mode, count_include_pad)
 
 
 class AvgPool2d(_AvgPool):
