@@ -38,10 +38,11 @@ def _of_mv(operands: Operands) -> None:
     a, x = operands
     if a.ndim != 2 or x.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {x.ndim}")
-    if a.shape[1] != x.shape[0]:
+    rows, columns = a.shape
+    (length,) = x.shape
+    if columns != length:
         raise RuntimeError(
-            f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), "
-            f"vec ({x.shape[0]})"
+            f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({length})"
         )
 
 
@@ -163,34 +164,40 @@ def _last_two(x: Tensor) -> _Shaped:
 def _added(name: str) -> Callable[..., Tensor]:
     """Return a sum with a product, of which ``beta`` and ``alpha`` are taken."""
     op = ops.op(name)
+    params = op.forms.params[:3]
 
     def added(*args: Any, beta: Any = 1, alpha: Any = 1, out: Any = None, **named: Any) -> Tensor:
         if len(args) == 5:  # addmm(beta, input, alpha, mat1, mat2), as PyTorch 0.4 has it
             beta, alpha, args = args[0], args[2], (args[1], *args[3:])
         elif len(args) == 4 and not isinstance(args[0], Tensor):
             beta, args = args[0], args[1:]
-        params = op.forms.params[:3]
-        operands = (*args, *(named.pop(p, None) for p in params[len(args) :]))
-        if named or len(operands) != 3 or not all(isinstance(o, Tensor) for o in operands):
+        if named or len(args) != 3:
+            args = (*args, *(named.pop(p, None) for p in params[len(args) :]))
+        if named or len(args) != 3 or not _are_tensors(*args):
             raise TypeError(f"{name}() takes the Tensors {', '.join(params)}, and beta, alpha, out")
-        input, a, b = operands
+        input, a, b = args
         shape = _shape_of(name, a, b)
-        if tuple(input.shape) != shape:
+        if input.shape != shape:
             input = input.expand(shape)
-        given = {} if out is None else {"out": out}
-        found: Tensor = op(input, a, b, beta, alpha, **given)
-        return found
+        if out is None:
+            return op(input, a, b, beta, alpha)  # type: ignore[no-any-return]
+        return op(input, a, b, beta, alpha, out=out)  # type: ignore[no-any-return]
 
     added.__name__ = name
     added.__doc__ = f"Return ``beta * input + alpha * product``, as {name} of the text."
     return added
 
 
+def _are_tensors(a: Any, b: Any, c: Any) -> bool:
+    return isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(c, Tensor)
+
+
 def _shape_of(name: str, a: Tensor, b: Tensor) -> tuple[int, ...]:
     """Return the shape of a product, or raise in PyTorch's words."""
     if name == "addmv":
         _of_mv((a, b))
-        return (a.shape[0],)
+        rows, _ = a.shape
+        return (rows,)
     if name == "addr":
         return (a.shape[0], b.shape[0])
     if name == "addmm":
