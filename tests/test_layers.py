@@ -78,7 +78,7 @@ ROOMS = {
     "tcdsl/ahead": "grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
-    " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance tcdsl/tensors",
+    " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance",
     "tcdsl/backends": "",
     "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain",
     "tcdsl/chance": "tcdsl/calls/process tcdsl/plain tcdsl/core",
@@ -94,6 +94,7 @@ ROOMS = {
     "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/library tcdsl/layers",
     "tcdsl/func": "tcdsl/autograd tcdsl/nn/",
+    "tcdsl/cuda": "codegen/device tcdsl/calls/gpu tcdsl tcdsl/core tcdsl/tensors tcdsl/amp",
     "tcdsl/testing": "tcdsl tcdsl/core tcdsl/library",
     "tcdsl/distributions": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/library",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/autograd tcdsl/library tcdsl/nn",
