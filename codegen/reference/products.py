@@ -129,10 +129,25 @@ def add_products(
         call: list[Any] = []
         for f in factors:
             call += [_value(values, f, part, loop), [letters[n] for n in _axes(f)]]
-        box = tuple(
-            slice(part[n][0] - b, part[n][1] - b) for n, b in zip(written, lows, strict=True)
-        )
+        box = _box(values, stmt.target, target, written, lows, part)
         target[box] += np.einsum(*call, [letters[n] for n in written], optimize=True)
+
+
+def _box(
+    values: Evaluator,
+    name: str,
+    array: Array,
+    names: Sequence[str],
+    lows: Sequence[int],
+    part: Mapping[str, Span],
+) -> tuple[slice, ...]:
+    """Return where a tensor has a block of indices; a slice alone would stop at its end in silence."""
+    box = []
+    for d, (n, low, extent) in enumerate(zip(names, lows, array.shape, strict=True)):
+        first, last = part[n][0] - low, part[n][1] - 1 - low
+        values.inside(name, d, np.asarray([first, last], np.int64), extent, None)
+        box.append(slice(first, last + 1))
+    return tuple(box)
 
 
 def _axes(factor: _Factor) -> tuple[str, ...]:
@@ -148,9 +163,9 @@ def _value(
     """Return the values of a factor at a block of its indices."""
     names = _axes(factor)
     if factor.is_plain and isinstance(factor.value, typed.Read):
-        lows = [values.extent(x, {}) for x in values.checked.tensor(factor.value.tensor).low]
-        box = tuple(slice(part[n][0] - b, part[n][1] - b) for n, b in zip(names, lows, strict=True))
-        return values.store[factor.value.tensor][box]
+        name = factor.value.tensor
+        lows = [values.extent(x, {}) for x in values.checked.tensor(name).low]
+        return values.store[name][_box(values, name, values.store[name], names, lows, part)]
     index: dict[str, Array] = {k: np.asarray(v, np.int64) for k, v in loop.items()}
     for axis, name in enumerate(names):
         line = np.arange(*part[name], dtype=np.int64)

@@ -98,6 +98,18 @@ def test_the_library_call_agrees_with_the_blocks(
     np.testing.assert_allclose(called, run(text, *args, float64=True), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("float64", [False, True])
+@pytest.mark.parametrize("factor", ["T(n, m)", "A(n, m)", "A(1, m)"])
+def test_a_factor_is_read_inside_of_its_tensor(factor: str, float64: bool, rows: int) -> None:
+    text = f"""def f(double(N,M) A) -> (C) {{
+      T(n, m) = 2 * A(n, m)
+      C(m) +=! T(n, m) * {factor} where n in 0:2, m in 0:M
+    }}"""
+    with pytest.raises(BoundsError, match=r"subscript 0 of '[TA]' is"):
+        run(text, normal(rows, 3), float64=float64)
+
+
 def test_the_right_side_sees_the_target_as_it_was() -> None:
     text = "def f(double(N) A) -> (B) { B(i) = A(i)  B(i) = B(i) * B(i) + B(i) }"
     np.testing.assert_allclose(run(text, normal(4)), normal(4) ** 2 + normal(4))
