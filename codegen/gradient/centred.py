@@ -6,8 +6,9 @@
 
 What stands beside the difference has to be the same all along the sum, and the sum to run over all
 that the mean is of. So a variance hands nothing back through its mean: a pass less over each row in
-the gradients of layer norm, batch norm and all that is centred. What is dropped is rounding alone,
-and what infinities become by it: the others of their row keep the slope that they have without.
+the gradients of layer norm, batch norm and all that is centred. What is dropped is rounding alone:
+no number becomes infinite or NaN by it. Of a row with an infinity, given or by overflow, each
+element keeps the slope that it has by itself, where the sum made NaN of all of them.
 """
 
 from __future__ import annotations

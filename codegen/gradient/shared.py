@@ -4,13 +4,18 @@
     a_v(c) +=! d_Y(n, c, p) * w(c) * (X(n, c, p) - mu(c)) * r(c)    ->    a_v(c) = d_w(c) * w(c)
 
 The sum that is read has no factor that the other has not, so nothing is divided by one. Factors may
-stand outside of a sum, as the language says. (A sum of nothing, outside of which something is
-divided by 0, is no number then.)
+stand outside of a sum, as the language says. A sum of nothing is 0 whatever stands outside: what
+may be infinite there, or divide by 0, is under a condition.
+
+    d_b(c) +=! d_Y(n, c) / z(c)    ->    d_b(c) = N > 0 ? d_w(c) / z(c) : 0.0
+
+So what was finite stays finite, wherever the sum that is read is: of some terms, a factor that is
+infinite makes all of them infinite or NaN, and so it makes their sum; which of both, rounding says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
@@ -19,14 +24,24 @@ from tcdsl.codegen.gradient.lines import Line, Part, walk
 from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.expressions import indices_of, substitute_indices
 from tcdsl.codegen.program.ssa import covers_box
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr
 
 
-def shared(parts: Sequence[Part], values: Mapping[str, Version]) -> list[Part]:
-    """Return parts in which no sum adds up what another one has, but for factors."""
+def shared(
+    parts: Sequence[Part],
+    values: Mapping[str, Version],
+    given: Collection[str],
+    kept: Collection[str] = (),
+) -> list[Part]:
+    """Return parts in which no sum adds up what another one has, but for factors.
+
+    given: tensors that are finite, if what the caller hands in is. kept: tensors that have to be
+    written.
+    """
     out = [*parts]
     sums = {at: t for at, p in enumerate(out) if (t := _terms(p, values)) is not None}
     for at, mine in sums.items():
@@ -38,6 +53,9 @@ def shared(parts: Sequence[Part], values: Mapping[str, Version]) -> list[Part]:
                 continue
             value = _by(stored, its, line, mine)
             if value is not None:
+                if not _is_finite(its, mine, given):
+                    cond = _has_terms(line, () if line.target in kept else _readers(out, line))
+                    value = g.choose(cond, value, g.number(0, value.dtype))
                 told = _told(line)
                 ranges = tuple(r for r in line.ranges if r.name in told)
                 out[at] = replace(line, op="=", value=value, ranges=ranges)
@@ -141,6 +159,32 @@ def _by(stored: Line, its: _Terms, line: Line, mine: _Terms) -> Expr | None:
     number = its.number * mine.number
     value = g.mul(value, g.number(abs(number), value.dtype))
     return g.neg(value) if number < 0 else value
+
+
+def _is_finite(its: _Terms, mine: _Terms, given: Collection[str]) -> bool:
+    """Whether what stands outside of a sum is finite where all that is given is."""
+    if len(mine.still[1]) > len(its.still[1]):
+        return False
+    return all(isinstance(e, typed.Read) and e.tensor in given for e in mine.still[0])
+
+
+def _readers(parts: Sequence[Part], line: Line) -> list[Line]:
+    return [x for x in walk(parts) if any(r.tensor == line.target for r in x.reads())]
+
+
+def _has_terms(line: Line, readers: Sequence[Line]) -> Expr | None:
+    """Return whether a sum has terms; None where it always has, or nobody reads it where not."""
+    cond: Expr | None = None
+    told = _told(line)
+    for r in line.ranges:
+        if r.name in told or is_nonnegative(r.high - r.low - 1):
+            continue
+        if readers and all(
+            any((r.low, r.high) == (x.low, x.high) for x in y.ranges) for y in readers
+        ):
+            continue
+        cond = g.both(cond, g.compare(">", g.size(r.high), g.size(r.low)))
+    return cond
 
 
 def _same(

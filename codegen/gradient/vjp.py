@@ -134,7 +134,8 @@ def _gradient(
     centred = without_centred(lines, versions, wanted | versions.in_place)
     if centred != lines:
         lines = joined(centred, values, wanted | versions.in_place)
-    shorter = normalised(shared(lines, values), versions, wanted | versions.in_place)
+    shorter = shared(lines, values, {*params, *given.values()}, wanted | versions.in_place)
+    shorter = normalised(shorter, versions, wanted | versions.in_place)
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
         shorter = joined(shorter, values, wanted | versions.in_place)

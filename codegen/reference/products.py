@@ -141,7 +141,7 @@ def _box(
     lows: Sequence[int],
     part: Mapping[str, Span],
 ) -> tuple[slice, ...]:
-    """Return where a tensor has a block of indices; a slice alone would stop at its end in silence."""
+    """Return where a tensor has a block of indices; a slice alone would stop at its end."""
     box = []
     for d, (n, low, extent) in enumerate(zip(names, lows, array.shape, strict=True)):
         first, last = part[n][0] - low, part[n][1] - 1 - low

@@ -92,6 +92,17 @@ def test_what_is_no_number_stays_in_its_row(rng: np.random.Generator) -> None:
     assert np.isneginf(np.delete(slope[2], 3)).all()  # as PyTorch's var has it
 
 
+def test_what_overflows_leaves_the_others_of_its_row_alone(rng: np.random.Generator) -> None:
+    d = differentiated(f"{HEAD} {CENTRED['a variance']} }}")
+    args = drawn(d.checked, {"N": 2, "M": 4}, rng)
+    args[0][1] = [1.5e308, -1.5e308, 0, 0]
+    seeds = [np.full(2, 2.0)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = d.pull(args, seeds)[0]
+    assert np.isfinite(slope[0]).all()
+    assert np.isfinite(slope[1, 2:]).all()
+
+
 def test_a_norm_sums_a_row_of_its_gradient_once() -> None:
     text = gradient(
         check(

@@ -68,3 +68,27 @@ def test_of_no_rows_nothing_is_added_up(rng: np.random.Generator) -> None:
         if "u(0)" not in text:
             found = d.pull(args, seeds_of(d.checked, args, rng))
             assert all((x == 0).all() for x in found)
+
+
+DIVIDED = {
+    "by nothing": "Y(n, m) = X(n, m) + b(m) / z(m) + w(m)",
+    "overflown": "Y(n, m) = X(n, m) + b(m) * exp(1000.0 + z(m)) + w(m)",
+    "by the rows": "Y(n, m) = X(n, m) + b(m) / float(N) + w(m)",
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_a_sum_of_nothing_is_0_whatever_divides_it(name: str, rng: np.random.Generator) -> None:
+    head = "def f(float(N,M) X, float(M) w, float(M) b, float(M) z) -> (Y) {"
+    d = differentiated(f"{head} {DIVIDED[name]} }}")
+    assert "N > 0 ?" in d.gradient.text
+    args = drawn(d.checked, {"N": 0, "M": 3}, rng)
+    args[3][:] = 0
+    assert all((x == 0).all() for x in d.pull(args, seeds_of(d.checked, args, rng)))
+    if name != "overflown":
+        args = drawn(d.checked, {"N": 3, "M": 2}, rng)
+        assert_gradient(d, args, rng)
+
+
+def test_who_reads_only_where_there_are_rows_asks_for_none() -> None:
+    assert " > 0 ?" not in differentiated(f"{HEAD} {SHARED['batch norm'][0]} }}").gradient.text
