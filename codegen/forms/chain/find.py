@@ -155,27 +155,27 @@ def _places(
 def _limit(
     statements: Sequence[Statement], stop: int, tiles: Mapping[str, bool], sizes: Mapping[str, int]
 ) -> int | None:
-    """Return how far behind its row's number the last column of use lies; None if all are."""
-    needed: dict[str, set[int | None]] = {}
-    for s in reversed(statements[1 : stop + 1]):
-        mine = needed.get(s.target, set())
-        if not tiles.get(s.target):
-            mine = {_own_limit(s, tiles, sizes)}
-        for r in s.reads():
-            if tiles.get(r.tensor):
-                needed.setdefault(r.tensor, set()).update(mine)
+    """Return how far behind its row's number the last column of use lies; None if all are.
+
+    Each sum and extreme of rows has a say, also one that reads nothing of the chain.
+    """
+    folds = [s for s in statements[1 : stop + 1] if s.reductions]
     for s in statements[stop + 1 :]:
         if any(tiles.get(r.tensor) for r in s.reads()):
             return None
-    limits = {x for found in needed.values() for x in found}
+    limits = {_own_limit(s, tiles, sizes) for s in folds}
     return limits.pop() if len(limits) == 1 else None
 
 
 def _own_limit(s: Statement, tiles: Mapping[str, bool], sizes: Mapping[str, int]) -> int | None:
-    """Return the limit of a statement that folds rows."""
-    subs = next((r.subs for r in s.reads() if tiles.get(r.tensor)), None)
-    at = None if subs is None else _plain(subs)
-    if at is None:
+    """Return the limit of a statement that folds rows, those of others too."""
+    read = next((r for r in s.reads() if tiles.get(r.tensor)), None)
+    at = _plain(s.subs if read is None else read.subs)
+    if at is None or len(s.reductions) != 1:
+        return None
+    if read is None:
+        at = (*at, s.reductions[0].name)
+    if at[-1] != s.reductions[0].name:
         return None
     if s.is_ragged:
         ragged = [r for r in s.ranges if r.bounds is not None]

@@ -101,6 +101,23 @@ def test_rows_stop_where_every_reader_does() -> None:
     assert chain.limit is None
 
 
+BESIDE = CAUSAL.replace("float(P,N,E) V", "float(P,N,E) V, float(P,N,N) B").replace(
+    "- M(p, i)", "- M(p, i) * R(p, i)"
+)
+
+
+@pytest.mark.parametrize(
+    ("within", "limit"),
+    [("B(p, i, j)", None), ("(j < i + 5 ? B(p, i, j) : 0.0)", None), ("B(p, i, c)", None),
+     ("B(p, i, j) where j in 0:i + 1", 1)],
+)  # fmt: skip
+def test_a_sum_of_a_row_of_somebody_else_is_whole(within: str, limit: int | None) -> None:
+    text = BESIDE.replace("M(p, i) max=!", f"R(p, i) +=! {within}\n M(p, i) max=!")
+    chain = found(problem(text, *qkv(2, 40, 40, 8, 8), floats(2, 40, 40)))
+    assert chain is not None
+    assert chain.limit == limit
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
