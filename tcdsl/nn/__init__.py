@@ -21,6 +21,7 @@ from tcdsl.nn.modules.rnn_cells import *  # noqa: F403
 from tcdsl.nn.modules.shapes import *  # noqa: F403
 from tcdsl.nn.modules.sparse import *  # noqa: F403
 from tcdsl.nn.modules.tc import TC, autotune
+from tcdsl.nn.modules.transformer import *  # noqa: F403
 from tcdsl.nn.parallel import DataParallel
 from tcdsl.nn.parameter import Buffer, Parameter
 

@@ -51,6 +51,11 @@ CALLS: list[tuple[str, tuple[Any, ...], Named, tuple[Any, ...], Named]] = [
     ("MultiheadAttention", (8, 4), {}, (SEQUENCE,) * 3,
      {"key_padding_mask": PADDING, "attn_mask": CAUSAL}),
     ("MultiheadAttention", (8, 4), {}, (SEQUENCE[:, 0].copy(),) * 3, {}),
+    ("MultiheadAttention", (8, 2), {"add_bias_kv": True, "add_zero_attn": True}, (SEQUENCE,) * 3,
+     {"key_padding_mask": PADDING, "attn_mask": CAUSAL}),
+    ("MultiheadAttention", (8, 4), {"add_bias_kv": True, "kdim": 3, "batch_first": True},
+     (SEQUENCE, MEMORY[:5, ..., :3].copy(), MEMORY[:5].copy()), {"need_weights": False}),
+    ("MultiheadAttention", (8, 2), {"add_zero_attn": True}, (SEQUENCE[:, 0].copy(),) * 3, {}),
     ("TransformerEncoderLayer", (8, 2), SMALL, (SEQUENCE,), {"src_mask": CAUSAL}),
     ("TransformerEncoderLayer", (8, 2), {**SMALL, "activation": "gelu", "norm_first": True},
      (SEQUENCE,), {"src_key_padding_mask": PADDING}),
@@ -134,8 +139,6 @@ def test_attention_agrees_with_torch(how: Named) -> None:
 def test_what_is_refused_is_refused_in_words() -> None:
     with pytest.raises(AssertionError, match="embed_dim must be divisible by num_heads"):
         nn.MultiheadAttention(8, 3)
-    with pytest.raises(NotImplementedError, match="add_bias_kv"):
-        nn.MultiheadAttention(8, 2, add_bias_kv=True)
     x = tc.zeros(2, 3, 4)
     with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set"):
         nn.functional.scaled_dot_product_attention(x, x, x, tc.zeros(3, 3), is_causal=True)
