@@ -6,6 +6,7 @@ from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.core.dtypes import int32, int64
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import mean_or_sum
 from tcdsl.ops.pointwise import clamp
@@ -18,13 +19,13 @@ _ctc = ops.op("ctc", vjp="ctc_vjp")
 
 def _numbers(given: Any, like: Tensor, name: str, count: int) -> tuple[Tensor, list[int]]:
     """Return lengths as a tensor and as numbers."""
-    listed = [int(n) for n in (given.reshape(-1).tolist() if isinstance(given, Tensor) else given)]
     if isinstance(given, Tensor) and given.dtype.is_floating_point:
         raise RuntimeError(f"{name} must be integral")
-    if len(listed) != count:
+    numbers = [int(n) for n in listed(_row(given))]
+    if len(numbers) != count:
         raise RuntimeError(f"{name} must be of size batch_size")
-    held = given.to(int64).reshape(-1) if isinstance(given, Tensor) else _integers(like, listed)
-    return held, listed
+    held = given.to(int64).reshape(-1) if isinstance(given, Tensor) else _integers(like, numbers)
+    return held, numbers
 
 
 def _integers(like: Tensor, values: list[int]) -> Tensor:
