@@ -102,8 +102,8 @@ def _missing(program: Program, text: str, lines: Sequence[Line], written: Wanted
         odd -= written.get(at, set())
         if odd:
             more[at] = odd
-    for warning in checked.warnings:  # what is meant to stay 0 is said
-        if warning.code == "TC152" and warning.span is not None:
+    for warning in checked.warnings:  # what is meant to stay 0, and where guards hold, is said
+        if warning.code in ("TC152", "TC154") and warning.span is not None:
             at = _line_of(warning.span.source.line_col(warning.span.start)[0], text)
             if warning.span.text not in written.get(at, set()):
                 more.setdefault(at, set()).add(warning.span.text)

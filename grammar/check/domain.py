@@ -15,6 +15,7 @@ import re
 
 from tcdsl.grammar.check.comprehension import Clause, Comprehension
 from tcdsl.grammar.check.expressions import Access, Context, End, Typer
+from tcdsl.grammar.check.guarded import bounds_of, left_open, report_guarded
 from tcdsl.grammar.check.ragged import (
     guide,
     in_order,
@@ -128,12 +129,15 @@ def solve_ranges(
     }
     unknowns = work.typer.symbolic.unknowns
     accesses = (*work.typer.accesses, *exists)
-    plain = [b for a in accesses if not a.context.guarded for b in _bounds_of(a)]
-    bounds = [b for a in accesses for b in _bounds_of(a)]
-    open_ = [b for a in accesses for b in _left_open(a)]
+    plain = [b for a in accesses if not a.context.guarded for b in bounds_of(a)]
+    bounds = [b for a in accesses for b in bounds_of(a)]
+    open_ = [b for a in accesses for b in left_open(a)]
     declared = _declared_bounds(work)
     least_and_greatest(work)
+    unguarded: set[str] = set()  # indices that have a range before what guards ensure is asked
     for conditions in (plain, declared, open_, bounds, [*bounds, *_target_bounds(work)]):
+        if conditions is bounds:
+            unguarded = {*work.domain}
         before = -1
         while len(work.domain) > before:  # a ragged range may bound what those around it do not
             before = len(work.domain)
@@ -152,6 +156,7 @@ def solve_ranges(
         work.state.report(_unsolved(work, key, index, accesses))
     if unsolved:
         raise SilentError
+    report_guarded(work, accesses, unguarded)
     want_known_box(work)
     ranges = []
     for kind in ("output", "reduction"):
@@ -200,7 +205,7 @@ def _declared_bounds(work: Comprehension) -> list[Bound]:
 def _unsolved(
     work: Comprehension, key: str, index: Index, accesses: tuple[Access, ...]
 ) -> Diagnostic:
-    about = [b for a in accesses for b in _bounds_of(a) if index.name in b.value.symbols()]
+    about = [b for a in accesses for b in bounds_of(a) if index.name in b.value.symbols()]
     notes = [_cure(work, key, index, accesses)]
     if hint := near(key, work.frame.names()):
         notes.append(hint)
@@ -249,26 +254,6 @@ def _step(value: Size, name: str) -> Size | None:
     at = [substitute_symbols(value, {name: Size.const(k)}) for k in range(3)]
     step = at[1] - at[0]
     return step if step != Size() and step == at[2] - at[1] and is_nonnegative(step) else None
-
-
-def _bounds_of(access: Access) -> list[Bound]:
-    return [Bound(value, low, high) for value, low, high in access.bounds()]
-
-
-def _left_open(access: Access) -> list[Bound]:
-    """Return what an access asks of its subscripts beyond what its guard makes sure of."""
-
-    def ensured(size: Size) -> bool:
-        return any(is_nonnegative(size - fact) for fact in access.context.facts)
-
-    return [
-        Bound(
-            b.value,
-            None if b.low is None or ensured(b.value - b.low) else b.low,
-            None if b.high is None or ensured(b.high - 1 - b.value) else b.high,
-        )
-        for b in _bounds_of(access)
-    ]
 
 
 def _readable(bound: Bound) -> str:
