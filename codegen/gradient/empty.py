@@ -5,13 +5,14 @@
     d_K(j, e) +=! c(i, j) * Q(i, e)
 
 Nobody has read E where a is 0, so it may be infinite there: then the product was NaN, and so were
-all sums that it is a term of. Refused: sums over the triangle alone, which have no register tiles
-on a GPU.
+all sums that it is a term of. That is told of adjoints alone: a product of the forward pass has
+read both of its factors, and what is computed again is what it was. Refused: sums over the triangle
+alone, which have no register tiles on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
@@ -35,13 +36,19 @@ class _Edge:
 _Dims = tuple[int, int, int]  # of a tensor: the dimension of the column, of the row; the limit
 
 
-def without_empty(parts: Sequence[Part]) -> list[Part]:
-    """Return parts in which products with what is 0 are 0; of loops it is not told."""
+def without_empty(parts: Sequence[Part], forward: Collection[str]) -> list[Part]:
+    """Return parts in which products with what is 0 are 0; of loops it is not told.
+
+    forward: tensors of the forward pass.
+    """
     if not all(isinstance(p, Line) for p in parts):
         return [*parts]
     out: list[Part] = []
     edges: dict[str, _Dims | None] = {}  # None: it has elements on both sides
     for line in [p for p in parts if isinstance(p, Line)]:
+        if line.target in forward:
+            out.append(line)
+            continue
         short = _shortened(line, edges)
         out.append(short)
         begins = short.op in ("=", "+=!") and short.target not in edges

@@ -147,7 +147,8 @@ def _gradient(
         also = _read(shorter) & {*finals.values()} - {line.target for line in walk(shorter)}
         kept = tuple(n for n in versions.values if n in also or (n in kept and n not in needless))
         lines = shorter
-    lines = without_signs(without_empty(lines), wanted | versions.in_place)
+    lines = without_empty(lines, versions.values)
+    lines = without_signs(lines, wanted | versions.in_place)
     lines = without_copied(lines, values, wanted, versions.in_place)
     lines = rounded(lines, {}, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]

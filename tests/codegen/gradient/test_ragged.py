@@ -11,9 +11,11 @@ from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.parser import parse
+from tests.codegen.gradient.autograd import pulled
 from tests.codegen.gradient.differences import (
     assert_gradient,
     differentiated,
+    drawn,
     hessian,
     hessian_by_differences,
     results,
@@ -128,3 +130,23 @@ def test_what_nobody_has_read_may_be_infinite() -> None:
     for x in d.pull([q, k, v], [np.ones(shape)]):
         assert np.isfinite(x).all()
     assert np.isfinite(forward[0]).all()
+
+
+def test_what_the_forward_pass_has_read_stays_infinite() -> None:
+    """A factor that is 0 behind the diagonal does not hide what it was multiplied by there."""
+    pytest.importorskip("torch")
+    import torch
+
+    d = differentiated("""def f(double(N,N) X, double(N,N) E) -> (O, R) {
+        A(i,j) = j - i < 1 ? X(i,j) : 0.0
+        C(i,j) = A(i,j) * E(i,j)
+        O(i,j) = sin(C(i,j))  R(i) +=! C(i,j) * C(i,j) }""")
+    rng = np.random.default_rng(0)
+    args = drawn(d.checked, {"N": 4}, rng)
+    args[1][0, 2] = np.inf
+    seeds = [rng.normal(size=shape) for shape in ((4, 4), (4,))]
+    with np.errstate(invalid="ignore"):
+        found = d.pull(args, seeds)
+    _, wanted = pulled(torch, d.checked, args, seeds)
+    assert np.isnan(wanted[1][0, 2])
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
