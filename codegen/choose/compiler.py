@@ -37,8 +37,9 @@ from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program, Statement
+from tcdsl.codegen.program.proved import proved
 from tcdsl.codegen.program.scans import along_rows
-from tcdsl.codegen.program.triangles import masked
+from tcdsl.codegen.program.triangles import FAR, limits, masked
 from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
@@ -396,7 +397,9 @@ def _arrangement(
     ScheduleError
         If it names none.
     """
-    program = _rewritten(program, spec, machine)
+    held = limits(_decided(program, spec), spec.sizes or ()) if call is not None else ()
+    far = any(size.evaluate(dict(call or ())) >= FAR for size in held)
+    program = _rewritten(program, spec, machine, far=far)
     chains = _chains(spec, machine)
     by_name = {p.name: p for p in partitions(program, chains=chains)}
     wanted = str(config.get("partition", next(iter(by_name))))
@@ -408,26 +411,39 @@ def _arrangement(
         from tcdsl.codegen.choose import gpu_forms  # on use: a fourth of what lowers
 
         offered = gpu_forms.GPU
-    return arrange(program, spec, by_name[wanted], machine, values, offered, call)
+    found = arrange(program, spec, by_name[wanted], machine, values, offered, call)
+    if found.asked is not None:
+        for size in held:
+            found.asked.at_least(size, FAR)  # the answer is part of the regime
+    return found
 
 
 def _chains(spec: Spec, machine: Machine | Gpu) -> Sizes | None:
-    """Return the sizes at which there is a form for chains: known ones, on a CPU."""
-    return spec.sizes if spec.is_exact and not isinstance(machine, Gpu) else None
+    """Return the sizes that a form for chains may know; None: there is none, on a GPU."""
+    return None if isinstance(machine, Gpu) else spec.sizes or ()
 
 
-def _rewritten(program: Program, spec: Spec, machine: Machine | Gpu) -> Program:
-    """Return a program without decided conditions, products in pairs, on the CPU rows as scans.
+def _decided(program: Program, spec: Spec) -> Program:
+    """Return a program without the conditions and checks that its known sizes answer."""
+    if spec.sizes is None:
+        return program
+    return proved(decided(program, spec.sizes), spec.sizes)
 
-    And triangular folds of known sizes as folds of whole rows.
+
+def _rewritten(
+    program: Program, spec: Spec, machine: Machine | Gpu, *, far: bool = False
+) -> Program:
+    """Return a program without what is decided, products in pairs, on the CPU rows as scans.
+
+    And triangular folds as folds of whole rows, unless rows are too far apart for that.
 
     All follow from the program and the specialisation, as do the statements that a config speaks
     of: the order of pairs from its sizes or those that stand for all, rows from its layouts.
     """
     sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
-    known = program if spec.sizes is None else decided(program, spec.sizes)
-    if spec.sizes is not None and not isinstance(machine, Gpu):
-        known = masked(known, spec.sizes)
+    known = _decided(program, spec)
+    if not isinstance(machine, Gpu) and not far:
+        known = masked(known, spec.sizes or ())
     at = tuple(sizes.items())
     split = distributed(in_pairs(known, at), at)
     return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)

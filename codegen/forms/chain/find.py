@@ -6,20 +6,24 @@
     O(p, i, d) +=! E(p, i, j) * V(p, j, d) where j in 0:i + 1   the rows of O
 
 Nothing but rows of the chain is between them, so a block of rows goes through all of them while it
-lies in cache. Where all that reads a row stops at one column, `i + 1` here, nobody needs the rest.
+lies in cache. Where all that reads a row stops at one column, `i + 1` here, nobody needs the rest:
+the longest row may be shorter than the scores are, `j in 0:i`, or where K has a size of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.decided import Sizes
+from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.codegen.program.ssa import identity_of
+from tcdsl.codegen.program.triangles import NEAR
+from tcdsl.grammar.proofs.signs import constants, is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -33,7 +37,7 @@ class Chain:
     first product: those that tell matrices apart, that of the row, that of the column. rows_at:
     what all but the last are called in the second product. tiles: what is made and read by rows
     alone, and whether it has an element for each column. limit: columns from `row + limit` on are
-    of no use; None where all of them are.
+    of no use to the second product; None where all of them are, or somebody else reads them.
     """
 
     group: Group
@@ -41,7 +45,12 @@ class Chain:
     scores_at: tuple[str, ...]
     rows_at: tuple[str, ...]
     tiles: Mapping[str, bool]
-    limit: int | None
+    limit: Size | None
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """What of that somebody else reads too: it lies in memory, the rest in the tile."""
+        return frozenset(self.tiles).difference(self.group.local)
 
     @property
     def scores(self) -> Statement:
@@ -61,7 +70,9 @@ class Chain:
         )
         if self.limit is None:
             return head, rows, tail
-        return head, replace(rows, statements=tuple(map(_unlimited, rows.statements))), tail
+        column = next(r.high for r in self.scores.ranges if r.name == self.scores_at[-1])
+        along = tuple(_unlimited(s, column) for s in rows.statements)
+        return head, replace(rows, statements=along), tail
 
 
 def chain_of(program: Program, group: Group, sizes: Sizes) -> Chain | None:
@@ -77,9 +88,6 @@ def chain_of(program: Program, group: Group, sizes: Sizes) -> Chain | None:
         return None
     if any(r.low != Size() for s in group.statements for r in s.ranges):
         return None
-    inside = {s.target for s in group.statements[:stop]}
-    if not inside <= set(group.local) or any(program.buffer(n).role != "temp" for n in inside):
-        return None
     ranges = {r.name: r.high for r in scores.ranges}
     rows, row = tuple(ranges[n] for n in at[:-1]), (ranges[at[-1]],)
     tiles = {scores.target: True}
@@ -90,12 +98,20 @@ def chain_of(program: Program, group: Group, sizes: Sizes) -> Chain | None:
         tiles[s.target] = by_column
     places = {_places(s, tiles, rows, row) for s in group.statements[stop:]} - {()}
     homes = [program.buffer(n).home for n in tiles]
+    homes += {program.buffer(s.target).home for s in group.statements[stop:]}
     written = _plain(group.statements[stop].subs)
     if None in places or len(places) != 1 or len(set(homes)) != len(homes) or written is None:
         return None
     taken = tuple(written[n] for n in places.pop() or ())
-    known = {n: v for n, v in sizes if n not in program.scalars}  # which change from call to call
-    limit = _limit(group.statements, stop, tiles, known)
+    by = constants(tuple((n, v) for n, v in sizes if n not in program.scalars))
+    limit = _limit(group.statements, stop, tiles, by)
+    if limit is not None and not _is_held(program, limit, rows[-1], row[0], by):
+        limit = None  # what a call says, or what may wrap
+    if any(tiles[s.target] and s.target not in group.local for s in group.statements[1:stop]):
+        limit = None
+    ends = _ends(group.statements, stop, tiles) - {*row}
+    if ends and (limit is None or not _are_ends(ends, rows[-1], row[0], limit, by)):
+        return None
     return Chain(group, stop, at, taken, tiles, limit)
 
 
@@ -144,17 +160,52 @@ def _places(
         mine = at[:-1] if by_column else at
         if not set(mine) <= set(written) or _extents(s, mine) != rows:
             return None
-        if by_column and _extents(s, at[-1:]) != row:
-            return None
         found.add(mine)
     if len(found) > 1:
         return None
     return tuple(written.index(n) for n in found.pop()) if found and written is not None else ()
 
 
+def _ends(statements: Sequence[Statement], stop: int, tiles: Mapping[str, bool]) -> set[Size]:
+    """Return where the rows end that are read, and all that are folded, those of others too."""
+    folded = {r.high for s in statements[1:stop] for r in s.reductions}
+    read = {
+        end
+        for s in statements[1:]
+        for r in s.reads()
+        if tiles.get(r.tensor)
+        for end in _extents(s, (_plain(r.subs) or ())[-1:])
+    }
+    return folded | read
+
+
+def _are_ends(
+    ends: Collection[Size], rows: Size, columns: Size, limit: Size, by: Mapping[str, Size]
+) -> bool:
+    """Whether rows that end there do so behind the last column of use, and inside of the scores."""
+
+    def reaches(x: Size, y: Size) -> bool:
+        return is_nonnegative(substitute_symbols(x - y, by))
+
+    of_use = rows + limit - 1  # of the last row
+    return all(reaches(columns, x) and (reaches(x, of_use) or reaches(x, columns)) for x in ends)
+
+
+def _is_held(
+    program: Program, limit: Size, rows: Size, columns: Size, by: Mapping[str, Size]
+) -> bool:
+    """Whether a limit is that of all calls, and rows + limit a number of int32.
+
+    Of sizes below `FAR` it is, near the diagonal or near the last row's last column.
+    """
+    apart = (substitute_symbols(x, by).constant for x in (limit, limit - columns + rows))
+    near = any(x is not None and abs(x) <= NEAR for x in apart)
+    return near and {*limit.symbols()} <= {*program.sizes}.difference(program.scalars)
+
+
 def _limit(
-    statements: Sequence[Statement], stop: int, tiles: Mapping[str, bool], sizes: Mapping[str, int]
-) -> int | None:
+    statements: Sequence[Statement], stop: int, tiles: Mapping[str, bool], by: Mapping[str, Size]
+) -> Size | None:
     """Return how far behind its row's number the last column of use lies; None if all are.
 
     Each sum and extreme of rows has a say, also one that reads nothing of the chain.
@@ -163,11 +214,12 @@ def _limit(
     for s in statements[stop + 1 :]:
         if any(tiles.get(r.tensor) for r in s.reads()):
             return None
-    limits = {_own_limit(s, tiles, sizes) for s in folds}
+    found = {_own_limit(s, tiles) for s in folds}
+    limits = {None if x is None else substitute_symbols(x, by) for x in found}
     return limits.pop() if len(limits) == 1 else None
 
 
-def _own_limit(s: Statement, tiles: Mapping[str, bool], sizes: Mapping[str, int]) -> int | None:
+def _own_limit(s: Statement, tiles: Mapping[str, bool]) -> Size | None:
     """Return the limit of a statement that folds rows, those of others too."""
     read = next((r for r in s.reads() if tiles.get(r.tensor)), None)
     at = _plain(s.subs if read is None else read.subs)
@@ -185,14 +237,12 @@ def _own_limit(s: Statement, tiles: Mapping[str, bool], sizes: Mapping[str, int]
         low, high = map(affine_of, ragged[0].bounds)
         if low is None or low.terms or low.const != Size() or high is None:
             return None
-        if high.terms != ((at[-2], 1),) or not {*high.const.symbols()} <= sizes.keys():
-            return None
-        return high.const.evaluate(sizes)
+        return high.const if high.terms == ((at[-2], 1),) else None
     found = _condition(s)
     return found[1] if found is not None and found[0] == (at[-1], at[-2]) else None
 
 
-def _condition(s: Statement) -> tuple[tuple[str, str], int] | None:
+def _condition(s: Statement) -> tuple[tuple[str, str], Size] | None:
     """Return (column, row) and c of a fold of `column < row + c ? value : nothing`."""
     value = s.value
     if not isinstance(value, typed.Select) or not s.reductions or s.is_ragged:
@@ -202,15 +252,20 @@ def _condition(s: Statement) -> tuple[tuple[str, str], int] | None:
     match value.cond:
         case typed.Binary("<" | "<=" as op, typed.IndexValue(column), bound):
             a = affine_of(bound)
-            if a is None or len(a.terms) != 1 or a.terms[0][1] != 1 or a.const.constant is None:
+            if a is None or len(a.terms) != 1 or a.terms[0][1] != 1:
                 return None
-            return (column, a.terms[0][0]), a.const.constant + (op == "<=")
+            if any(isinstance(x, typed.Binary) and x.op == "/" for x in walk_typed(bound)):
+                return None  # of a number that may have wrapped; sums and products wrap back
+            return (column, a.terms[0][0]), a.const + (op == "<=")
     return None
 
 
-def _unlimited(s: Statement) -> Statement:
-    """Return a fold without its condition, which holds wherever a row is walked."""
-    if _condition(s) is None:
+def _unlimited(s: Statement, columns: Size) -> Statement:
+    """Return a fold of whole rows without its condition, which holds wherever a row is walked."""
+    found = _condition(s)
+    if found is None:
         return s
     assert isinstance(s.value, typed.Select)
-    return replace(s, value=s.value.then)
+    (column, _), _ = found
+    ranges = tuple(replace(r, high=columns) if r.name == column else r for r in s.ranges)
+    return replace(s, ranges=ranges, value=s.value.then)

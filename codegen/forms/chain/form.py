@@ -8,8 +8,9 @@ from math import ceil
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.chain.nest import ChainNest, Tile, row_bytes
+from tcdsl.codegen.forms.chain.nest import SHARE, TASKS, ChainNest, Tile, row_bytes
 from tcdsl.codegen.forms.chain.parts import Parts, parts_of
+from tcdsl.codegen.forms.chain.planned import planned_chain, products_ns
 from tcdsl.codegen.forms.contraction import form as contraction
 from tcdsl.codegen.forms.contraction.blocking import PANEL, Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
@@ -22,21 +23,36 @@ from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.codegen.program.triangles import FAR
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import FLOAT64
 
-_SHARE = 4  # of the second level that the tile takes at most
-_TASKS = 4  # for each thread where rows are not equally long
+_DEEPEST = 512  # terms of the first product: its sums are finished in one pass
+_FEWEST = 24  # rows of a matrix of any sizes: products of fewer have methods of their own
 _BLOCKS = (1, 2, 4, 8, 12, 16, 24, 32)  # of register tiles
 
 
 def matches(ctx: Context) -> bool:
     """Whether the group is a chain, whose products have register tiles."""
-    parts = ctx.once("chain parts", lambda: parts_of(ctx))
-    if parts is None:
+    if ctx.is_exact() and not _has_points(ctx):
         return False
+    parts = ctx.once("chain parts", lambda: parts_of(ctx))
+    if parts is None or not _has_points(ctx):
+        return False
+    p = parts.scores.problem
+    if ctx.at_least(p.k[0].extent, _DEEPEST + 1):
+        return False
+    if parts.chain.limit is not None and any(ctx.at_least(x[0].extent, FAR) for x in (p.m, p.n)):
+        return False  # where a condition in int32 is none on columns
+    if not ctx.is_exact():
+        return ctx.at_least(p.m[0].extent, _FEWEST)
     methods = {str(contraction.default(x)["method"]) for x in _products(parts)}
     return "stream" not in methods and _rows(parts) >= _tile(parts.scores_ctx)[0]
+
+
+def _has_points(ctx: Context) -> bool:
+    """Whether no range is empty."""
+    return all(ctx.at_least(r.extent, 1) for s in ctx.group.statements for r in s.ranges)
 
 
 def _products(parts: Parts) -> tuple[Context, Context]:
@@ -55,6 +71,11 @@ def _rows(parts: Parts) -> int:
     return parts.scores_ctx.extent(parts.scores.problem.m[0].extent)
 
 
+def _row_bytes(parts: Parts) -> int:
+    columns = parts.scores_ctx.extent(parts.scores.problem.n[0].extent)
+    return number(row_bytes(parts, b.c64(columns)))
+
+
 def _matrices(parts: Parts) -> int:
     return parts.scores_ctx.extent(extent_of(parts.scores.problem.outer))
 
@@ -65,7 +86,12 @@ def _tile(ctx: Context) -> tuple[int, int]:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return the register tiles of both products, the rows of a block, tasks for each matrix."""
+    """Return the register tiles of both products, the rows of a block, tasks for each matrix.
+
+    With sizes not known the plan makes these choices.
+    """
+    if not ctx.is_exact():
+        return ()
     parts, chosen = _parts(ctx), default(ctx)
     shapes = tuple(f"{m}x{v}" for m, v in register_tiles(ctx.machine) if m <= _rows(parts))
     mr = _tile(parts.scores_ctx)[0]
@@ -81,16 +107,18 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return blocks that leave the caches to the factors, tasks enough for the threads."""
+    if not ctx.is_exact():
+        return {}
     parts = _parts(ctx)
     mr, nv = _tile(parts.scores_ctx)
     rows, matrices = _rows(parts), _matrices(parts)
-    fit = ctx.machine.l2_bytes // _SHARE // row_bytes(parts)
+    fit = ctx.machine.l2_bytes // SHARE // _row_bytes(parts)
     block = mr * max(2, fit // mr)
     block = min(block, mr * ceil(rows / mr))
     if block >= rows:
         block = rows
     threads = ctx.spec.threads
-    wanted = ceil(threads * _TASKS / matrices) if threads > 1 else 1
+    wanted = ceil(threads * TASKS / matrices) if threads > 1 else 1
     return {
         "scores": f"{mr}x{nv}",
         "product": str(contraction.default(parts.product_ctx)["tile"]),
@@ -104,24 +132,31 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     parts = _parts(ctx)
     threads, matrices, rows = ctx.spec.threads, _matrices(parts), _rows(parts)
     total = 0.0
-    for part, name in zip(_products(parts), ("scores", "product"), strict=True):
-        chosen = {**contraction.default(part), "tile": values[name]}
-        total += contraction.cost_ns(part, chosen) * min(threads, matrices * rows)
+    if ctx.is_exact():
+        for part, name in zip(_products(parts), ("scores", "product"), strict=True):
+            chosen = {**contraction.default(part), "tile": values[name]}
+            total += contraction.cost_ns(part, chosen) * min(threads, matrices * rows)
+        block, count = int(values["block"]), int(values["rows"])
+    else:
+        total = sum(map(products_ns, _products(parts), (parts.scores, parts.product)))
+        block = max(1, ctx.machine.l2_bytes // SHARE // max(1, _row_bytes(parts)))
+        count = max(1, min(threads, ceil(rows / block)))
     walk = _walk(parts)
     along = schedule.point_ns(parts.rows_ctx, parts.rows, walk)
     total += matrices * rows * (parts.rows_ctx.extent(parts.rows.row_length()) * along + 15.0)
     if parts.chain.limit is not None:
         total *= 0.6
-    block = int(values["block"])
     total *= 1.0 + 2.0 / block  # calls, and panels that are gone through for each block
-    if block * row_bytes(parts) > ctx.machine.l2_bytes // 2:
+    if block * _row_bytes(parts) > ctx.machine.l2_bytes // 2:
         total *= 1.2
-    return wall_ns(total, matrices * int(values["rows"]), threads)
+    return wall_ns(total, matrices * count, threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, whose tasks are some rows of a matrix."""
     parts = _parts(ctx)
+    if not ctx.is_exact():
+        return planned_chain(ctx, parts, _walk(parts), cost_ns(ctx, values))
     rows, block = _rows(parts), int(values["block"])
     each = ceil(ceil(rows / int(values["rows"])) / block) * block
     scores = _blocking(
@@ -131,7 +166,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         parts.product_ctx, parts.product, str(values["product"]), block, block, in_blocks=False
     )
     heights = {min(block, rows), rows % block} - {0}
-    tile = Tile.of(parts, block)
+    tile = Tile.of(parts, b.c64(block))
     nest = ChainNest(
         parts,
         scores,
@@ -142,14 +177,14 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         tile,
         ctx.prefix,
     )
-    functions, thread_bytes = nest.functions()
+    functions, arena = nest.functions()
     tasks = _matrices(parts) * ceil(rows / each)
     words = f"chain {values['scores']}, rows, {values['product']} in blocks of {block}"
     if parts.chain.limit is not None:
         words += ", what is empty skipped"
     ns = cost_ns(ctx, values) * min(ctx.spec.threads, tasks)
     phase = Phase(functions[-1].name, b.c64(tasks), b.const(ns, FLOAT64))
-    return Lowered(words, tuple(functions), (phase,), (), thread_bytes, b.c64(0))
+    return Lowered(words, tuple(functions), (phase,), (), b.add(nest.places()[-1], arena), b.c64(0))
 
 
 def _blocking(

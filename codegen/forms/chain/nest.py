@@ -5,7 +5,8 @@
            passes along the rows of the tile
            the rows of the second product, from the tile
 
-The tile lies in the workspace: what is between the products never goes to memory. Of a row that
+The tile lies in the workspace: what is between the products never goes to memory, but what others
+read too, which is where the tile of a block would be while it lies in cache. Of a row that
 stops at a column, `limit` columns behind its own number, no more is computed than the register
 tiles of its block reach.
 """
@@ -50,6 +51,8 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
+SHARE = 4  # of the second level that the tile takes at most
+TASKS = 4  # for each thread where rows are not equally long
 _TILE = Var("tile", Opaque("char *"))
 
 
@@ -57,20 +60,20 @@ _TILE = Var("tile", Opaque("char *"))
 class Tile:
     """Where each buffer lies in the tile: its byte, and the bytes of one of its rows."""
 
-    at: Mapping[str, int]
-    row_bytes: Mapping[str, int]
-    bytes: int
+    at: Mapping[str, Expr]
+    row_bytes: Mapping[str, Expr]
+    bytes: Expr
 
     @staticmethod
-    def of(parts: Parts, rows: int) -> Tile:
+    def of(parts: Parts, rows: Expr) -> Tile:
         """Return the tile of a block of so many rows."""
-        columns = parts.scores_ctx.extent(parts.scores.problem.n[0].extent)
-        at, row_bytes, end = dict[str, int](), dict[str, int](), 0
-        for name in _kept(parts):
-            size = parts.scores.operands.memory_dtype(name).size_bytes
-            row_bytes[name] = size * (columns if parts.chain.tiles[name] else 1)
+        at, end = dict[str, Expr](), b.expr(0)
+        columns = parts.scores.extent(parts.scores.problem.n)
+        each = _row_bytes(parts, columns)
+        row_bytes = {n: size for n, size in each.items() if n not in parts.chain.kept}
+        for name, size in row_bytes.items():
             at[name] = end
-            end += -(-row_bytes[name] * rows // LINE) * LINE
+            end = b.add(end, b.mul(b.ceil_div(b.mul(size, rows), LINE), LINE))
         return Tile(at, row_bytes, end)
 
     def pointer(self, name: str, to: Var, first: Expr) -> Stmt:
@@ -79,15 +82,20 @@ class Tile:
         return Let(to, Cast(b.offset(_TILE, back), to.type))
 
 
-def row_bytes(parts: Parts) -> int:
-    """Return the bytes of the tile for each row."""
-    return sum(Tile.of(parts, 1).row_bytes.values())
+def row_bytes(parts: Parts, columns: Expr) -> Expr:
+    """Return the bytes of cache that each row of so many columns takes."""
+    return b.add(*_row_bytes(parts, columns).values())
 
 
-def _kept(parts: Parts) -> list[str]:
-    """Return what goes from part to part."""
+def _row_bytes(parts: Parts, columns: Expr) -> dict[str, Expr]:
+    """Return the bytes of a row of each buffer that goes from part to part."""
     inside = set(parts.rows_ctx.group.local)
-    return [name for name in parts.chain.tiles if name not in inside]
+    kept = [name for name in parts.chain.tiles if name not in inside]
+    sizes = {name: parts.scores.operands.memory_dtype(name).size_bytes for name in kept}
+    return {
+        name: b.mul(size, columns) if parts.chain.tiles[name] else b.c64(size)
+        for name, size in sizes.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +115,21 @@ class ChainNest:
     prefix: str
 
     def functions(self) -> tuple[list[Function], Expr]:
-        """Return the functions, the phase last, and the bytes of a thread's workspace."""
+        """Return the functions, the phase last, and the bytes of rows in a thread's workspace."""
         along, arena = self._along()
         after = self._after()
-        scores_end = self.parts.scores.areas(self.scores)["end"][0]
-        tile_at = scores_end
+        phase = self._phase(along.name, after[-1].name, self.places())
+        return [along, *after, *phase], arena
+
+    def places(self) -> tuple[Expr, Expr, Expr]:
+        """Return where the tile, the second product's areas and those of rows begin.
+
+        The last ones end the workspace.
+        """
+        tile_at = self.parts.scores.areas(self.scores)["end"][0]
         product_at = b.add(tile_at, self.tile.bytes)
         arena_at = b.add(product_at, self.parts.product.areas(self.product)["end"][0])
-        phase = self._phase(along.name, after[-1].name, (tile_at, product_at, arena_at))
-        return [along, *after, *phase], b.add(arena_at, arena)
+        return tile_at, product_at, arena_at
 
     # ---- rows
 
@@ -147,7 +161,7 @@ class ChainNest:
         """Return how many columns of a row are of use, if there were no end of them."""
         limit = self.parts.chain.limit
         assert limit is not None
-        return b.max64(b.add(row, limit), 0)
+        return b.max64(b.add(row, self.parts.scores.size(limit)), 0)
 
     # ---- the second product
 
@@ -208,9 +222,10 @@ class ChainNest:
         points = [part.at[names[i.name]] for i in parts.product.problem.outer]
         product_at, arena_at = (b.offset(b.WORKSPACE, x) for x in at[1:])
         c = panel.problem.c
+        is_kept = c.buffer in parts.chain.kept
         rows = b.block(
             inner.stmts,
-            self.tile.pointer(c.buffer, origin(panel, "c", c), part.m0),
+            None if is_kept else self.tile.pointer(c.buffer, origin(panel, "c", c), part.m0),
             packing(panel, "a", g, part, now),
             tiles(panel, g, kernels, part, now),
             Eval(Call(along, (b.ARGS, _TILE, arena_at, first, b.add(first, part.rows)), None)),
@@ -224,7 +239,7 @@ class ChainNest:
             [
                 Let(origin(panel, name, x), address(panel, x, block.at))
                 for name, x in operands_of(panel)
-                if x != c
+                if x != c or is_kept
             ],
             packing(panel, "b", g, block, now),
             b.loop(cut, 0, block.rows, rows, step=g.mb),
@@ -239,7 +254,8 @@ class ChainNest:
         """Return the columns that the register tiles of a block reach."""
         panel, g = self.parts.scores, self.scores
         columns = panel.extent(panel.problem.n)
-        if self.parts.chain.limit is None:
+        chain = self.parts.chain
+        if chain.limit is None or chain.scores.target in chain.kept:
             return columns
         width = b.mul(g.nv, panel.lanes)
         of_use = self._columns(b.sub(b.add(block.m0, block.rows), 1))

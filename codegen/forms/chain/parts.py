@@ -14,8 +14,6 @@ from tcdsl.codegen.forms.contraction.sides import panel_of
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
-DEEPEST = 512  # terms of the first product: its sums are finished in one pass
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -31,14 +29,13 @@ class Parts:
 
 
 def parts_of(ctx: Context) -> Parts | None:
-    """Return the parts of a group; None where it is no chain, or a form does not take its part."""
-    if not ctx.is_exact():
-        return None
+    """Return the parts of a group; None where it is no chain, or a form does not take its part.
+
+    That is so whatever the values of sizes are that are not known.
+    """
     sizes = ctx.spec.sizes or ()
     chain = ctx.once("chain", lambda: chain_of(ctx.program, ctx.group, sizes))
     if chain is None:
-        return None
-    if any(ctx.extent(r.extent) < 1 for s in ctx.group.statements for r in s.ranges):
         return None
     scores_ctx, rows_ctx, product_ctx = (
         replace(ctx, group=group, prefix=f"{ctx.prefix}_{name}", known=ctx.once(name, dict))
@@ -46,8 +43,6 @@ def parts_of(ctx: Context) -> Parts | None:
     )
     scores, product = panel_of(scores_ctx, Side()), panel_of(product_ctx, Side())
     if scores is None or product is None or not _are_products(chain, scores, product):
-        return None
-    if ctx.extent(scores.problem.k[0].extent) > DEEPEST:
         return None
     try:
         rows = space_of(rows_ctx)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
-from tcdsl.codegen.program.triangles import masked
+from tcdsl.codegen.program.triangles import FAR, limits, masked
+from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.parser import parse
-from tests.codegen.harness import Array, Case, differential, problem
+from tests.codegen.harness import Array, Case, differential, problem, spec_of
 
 RNG = np.random.default_rng(7)
 SIZES = {"P": 2, "N": 40}
@@ -63,6 +67,40 @@ def test_what_a_call_says_is_not_known() -> None:
     assert triangles_left(masked(program, at)) == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "span", "count"),
+    [
+        ("X(p, i, j)", "0:i + 1", 1),
+        ("X(p, i, j)", "i:N", 1),
+        ("X(p, i, j)", "i + 3:N", 0),  # of fewer rows the range would end before it begins
+        ("X(p, i, j)", "0:N - i", 0),
+        ("X(p, i, i - j)", "0:i + 1", 0),
+        ("X(p, i, j)", "0:n(i)", 0),
+    ],
+)
+def test_triangles_of_any_sizes(value: str, span: str, count: int) -> None:
+    program = program_of(check(parse(fold("+=!", value, span))))
+    assert triangles_left(masked(program, ())) == 1 - count
+    assert limits(program, ()) == (Size.symbol("N"),) * count
+
+
+def test_far_rows_are_a_regime() -> None:
+    """Conditions are asked in int32: of that many rows there are none."""
+    p = problem(fold("+=!", "X(p, i, j)", "0:i + 1"), floats(1, 5, 5), floats(5), np.ones(5, "i4"))
+    spec = spec_of(p, exact=False)
+
+    def choice(n: int) -> tuple[dict[str, object], Regime]:
+        at = p.sizes | {"N": n}
+        config, regime = compiler.generic_choice(p.program, spec, detect(), at)
+        return dict(config.items), regime
+
+    (near, regime), (far, _) = choice(5), choice(FAR)
+    assert near["g0.form"] != "nest"
+    assert far["g0.form"] == "nest"
+    assert regime.holds({"P": 0, "N": FAR - 1})
+    assert not regime.holds({"P": 0, "N": FAR})
+
+
 @pytest.mark.cc
 @pytest.mark.wide
 def test_folds_are_the_references() -> None:
@@ -73,7 +111,8 @@ def test_folds_are_the_references() -> None:
             x[:, 0, -1] = np.nan  # which does not count in most
             x[:, -1, 0] = np.inf
             many = np.zeros(n, np.int32)
-            cases.append(Case(problem(fold(op, value, span), x, floats(n), many), exact=True))
+            text = problem(fold(op, value, span), x, floats(n), many)
+            cases += [Case(text, exact=True), Case(text, exact=False)]
     differential(cases, terms=64)
 
 
