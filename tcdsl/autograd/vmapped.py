@@ -35,8 +35,8 @@ def vmap(
         Of Tensors, or containers of them; gives Tensors or containers of them.
     in_dims : int, None, or containers of them as the arguments are
         The dimension of the batch; None: all elements share the argument.
-    out_dims : int, or a container of them as the outputs are
-        Where results have the batch.
+    out_dims : int, None, or a container of them as the outputs are
+        Where results have the batch; None: a result that is the same for all elements, alone.
     randomness : {"error", "different", "same"}
         Whether the function may draw: each element other numbers, or all the same.
     chunk_size : int, optional
@@ -45,7 +45,7 @@ def vmap(
     Raises
     ------
     ValueError
-        If no argument has a batch, or sizes of batches differ.
+        If no argument has a batch, sizes of batches differ, or a result without a batch does.
     RuntimeError
         If the function draws random numbers, unless `randomness` says how.
     """
@@ -55,6 +55,9 @@ def vmap(
             f"{randomness}"
         )
 
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
     @wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
         given = leaves(args)
@@ -62,30 +65,43 @@ def vmap(
         size = _size(given, dims)
         made, form = [], None
         begin = default_generator.get_state()
-        for i in range(size):
+        for i in range(size or 1):
             if randomness == "same":
                 default_generator.set_state(begin)
-            each = [x if d is None else x.select(d, i) for x, d in zip(given, dims, strict=True)]
+            each = [
+                x if d is None else x.select(d, i) if size else _element(x, d)
+                for x, d in zip(given, dims, strict=True)
+            ]
             form = func(*filled(args, each), **kwargs)
             made.append(leaves(form))
-        if randomness == "error" and not _same(begin, default_generator.get_state()):
+        if not size or randomness == "error":
+            drew = not _same(begin, default_generator.get_state())
+            default_generator.set_state(begin)
+        if randomness == "error" and drew:
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use "
                 "the 'same' or 'different' randomness flags on vmap or perform the randomness "
                 "operation out of vmap"
             )
-        for value in made[0]:
-            if not isinstance(value, Tensor):
-                raise ValueError(
-                    f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
-                    f"{type(value)}. Did you mean to set out_dims= to None for output?"
-                )
         places = _spread(out_dims, form if not isinstance(out_dims, int) else None, len(made[0]))
-        columns = [
-            made[0][n] if place is None else movedim(stack([row[n] for row in made], 0), 0, place)
-            for n, place in enumerate(places)
-        ]
+        columns = [_joined([row[n] for row in made], place, size) for n, place in enumerate(places)]
         return filled(form, columns)
+
+    def _joined(column: list[Any], place: int | None, size: int) -> Any:
+        """Return what the elements of a batch gave as one result."""
+        if place is None:
+            if isinstance(column[0], Tensor) and not all(_same(column[0], c) for c in column[1:]):
+                raise ValueError(
+                    f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor "
+                    "when out_dim is None"
+                )
+            return column[0]
+        if not isinstance(column[0], Tensor):
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+                f"{type(column[0])}. Did you mean to set out_dims= to None for output?"
+            )
+        return movedim(stack(column, 0).narrow(0, 0, size), 0, place)
 
     def _size(given: list[Any], dims: list[Any]) -> int:
         sizes = []
@@ -115,10 +131,6 @@ def vmap(
                 f"vmap: Expected all tensors to have the same size in the mapped dimension, got "
                 f"sizes {sizes} for the mapped dimension"
             )
-        if sizes[0] == 0:
-            raise NotImplementedError(
-                "vmap: a batch of no elements, of which nothing says what the function gives"
-            )
         return int(sizes[0])
 
     return batched
@@ -128,8 +140,19 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
+def _element(x: Tensor, dim: int) -> Tensor:
+    """Return an element of an empty batch: what the function makes of it has the results' form."""
+    shape = list(x.shape)
+    del shape[dim]
+    return x.detach().new_zeros(shape)
+
+
 def _same(a: Tensor, b: Tensor) -> bool:
-    return bool((a == b).all())
+    """Whether two tensors hold the same; NaN is the same as NaN."""
+    if a is b:
+        return True
+    a, b = a.detach(), b.detach()
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def _spread(dims: Any, tree: Any, count: int) -> list[Any]:
@@ -141,7 +164,11 @@ def _spread(dims: Any, tree: Any, count: int) -> list[Any]:
     if isinstance(dims, dict):
         pairs = [(dims[k], v) for k, v in tree.items()]
     else:
-        if not isinstance(tree, list | tuple) or len(dims) != len(tree):
+        if (
+            not isinstance(dims, list | tuple)
+            or not isinstance(tree, list | tuple)
+            or len(dims) != len(tree)
+        ):
             raise ValueError(
                 "vmap: in_dims and out_dims are a number, or as the arguments and the results are"
             )

@@ -55,19 +55,33 @@ def _replaced(
         raise RuntimeError(
             f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(told)
         )
-    if unexpected:
-        raise AttributeError(
-            f"{type(module).__name__} has no attribute '{unexpected[0].rpartition('.')[2]}'"
-        )
-    for path, value in chosen.items():
-        table, name = places[path]
-        table[name] = value
+    others = [(path, *_attribute(module, path)) for path in unexpected]
     try:
+        for path, value in chosen.items():
+            table, name = places[path]
+            table[name] = value
+        for path, owner, name, _ in others:
+            setattr(owner, name, given[path])
         yield
     finally:
         for path in chosen:
             table, name = places[path]
             table[name] = values[path]
+        for _, owner, name, before in others:
+            if before is not None:
+                setattr(owner, name, before)
+            elif hasattr(owner, name):
+                delattr(owner, name)
+
+
+def _attribute(module: Module, path: str) -> tuple[Module, str, Tensor | None]:
+    """Return where an attribute lies that is no parameter and no buffer, and what it is."""
+    prefix, _, name = path.rpartition(".")
+    owner = module.get_submodule(prefix)
+    before = getattr(owner, name, None)
+    if before is not None and not isinstance(before, Tensor):
+        raise TypeError(f"{before} is not an instance of torch.Tensor")
+    return owner, name, before
 
 
 def functional_call(
@@ -87,14 +101,15 @@ def functional_call(
         As before when the call is done, also where it raises; what it writes into buffers that
         were given is in those.
     parameter_and_buffer_dicts : dict of str to Tensor, or a sequence of them
-        By their paths in the module; what is not named is the module's own.
+        By their paths in the module; what is not named is the module's own, and a name that is
+        neither is an attribute within the call.
     args : Tensor or tuple, optional
         One argument, or all.
     kwargs : dict, optional
     tie_weights : bool
         Whether a tensor that the module has under several paths is replaced under all of them.
     strict : bool
-        Whether every parameter and buffer has to be given.
+        Whether every parameter and buffer has to be given, and nothing else.
 
     Returns
     -------

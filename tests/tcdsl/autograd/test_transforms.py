@@ -67,6 +67,11 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "vmap of grad": lambda u, f, x: f.vmap(f.grad(lambda a: (a**2).sum()))(x),
     "grad of vmap": lambda u, f, x: f.grad(lambda y: f.vmap(lambda a: a.prod())(y).sum())(x),
     "vmap of vmap": lambda u, f, x: f.vmap(f.vmap(lambda a: a * 2 + 1))(x),
+    "vmap of nothing": lambda u, f, x: f.vmap(lambda a: (a.sum(), a.outer(a)))(x[:0]),
+    "vmap of nothing by dims": lambda u, f, x: f.vmap(lambda a: a * 2, 1, 1)(x[:, :0]),
+    "vmap without a batch": lambda u, f, x: f.vmap(lambda a: (a * 2, x.sum()), 0, (0, None))(x),
+    "vmap without out": lambda u, f, x: f.vmap(lambda a: (a, a.size(0)), 0, (1, None))(x)[0],
+    "vmap in chunks": lambda u, f, x: f.vmap(lambda a: a.sum(), chunk_size=1)(x),
     "vmap of containers": lambda u, f, x: f.vmap(
         lambda d, c: {"y": d["x"] * c}, in_dims=({"x": 1}, None), out_dims=1
     )({"x": x}, 3.0),
@@ -96,6 +101,11 @@ def test_a_gradient_of_a_gradient_reaches_parameters() -> None:
         (lambda u, f, x: f.jvp(lambda y: y, x, x), RuntimeError),
         (lambda u, f, x: f.vmap(lambda y: y, in_dims=None)(x), ValueError),
         (lambda u, f, x: f.vmap(lambda y: y, in_dims=5)(x), ValueError),
+        (lambda u, f, x: f.vmap(lambda y: y, chunk_size=0)(x), ValueError),
+        (lambda u, f, x: f.vmap(lambda y: y, chunk_size=-1)(x), ValueError),
+        (lambda u, f, x: f.vmap(lambda y: y, out_dims=None)(x), ValueError),
+        (lambda u, f, x: f.vmap(lambda y: y, out_dims=(0, 0))(x), ValueError),
+        (lambda u, f, x: f.vmap(lambda y: y.tolist())(x), (ValueError, RuntimeError)),
         (lambda u, f, x: f.vmap(lambda y, z: y)(x, x[0]), ValueError),
         (lambda u, f, x: f.vmap(lambda y: y + u.rand(3))(x), RuntimeError),
         (lambda u, f, x: f.vmap(lambda y: y, randomness="maybe")(x), RuntimeError),
@@ -142,3 +152,32 @@ def test_modules_are_called_with_other_parameters() -> None:
         assert buffers["1.running_mean"].shape == (2, 2)
     for k, v in found[0].items():
         torch.testing.assert_close(torch.tensor(v), torch.tensor(found[1][k]), atol=1e-4, rtol=1e-4)
+
+
+def test_modules_are_called_with_other_attributes() -> None:
+    found = []
+    for u, n, f in ((tc, nn, func), (torch, torch.nn, torch.func)):
+
+        class Scaled(n.Module):  # type: ignore[misc, name-defined]
+            def __init__(self, n: Any = n, u: Any = u) -> None:
+                super().__init__()
+                self.inner = n.Linear(3, 2)
+                self.inner.factor = u.ones(())
+                self.word = "a"
+
+            def forward(self, x: Any) -> Any:
+                return x * self.inner.factor + getattr(self, "shift", 0)
+
+        model, x = Scaled(), u.tensor(ROWS)
+        given = {"inner.factor": u.tensor(2.0), "shift": u.tensor(1.0)}
+        found.append(f.functional_call(model, given, (x,)).tolist())
+        assert model.inner.factor == 1
+        assert not hasattr(model, "shift")
+        with pytest.raises(RuntimeError, match="Unexpected key"):
+            f.functional_call(model, {**given, **dict(model.named_parameters())}, x, strict=True)
+        with pytest.raises(TypeError, match="is not an instance of torch.Tensor"):
+            f.functional_call(model, {"word": x}, (x,))
+        with pytest.raises(AttributeError):
+            f.functional_call(model, {"outer.weight": x}, (x,))
+        assert model.word == "a"
+    assert found[0] == found[1]
