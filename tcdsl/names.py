@@ -54,8 +54,9 @@ _WORDS = """
     index_add index_copy index_fill index_put index_put_ index_reduce index_select inf
     inference_mode initial_seed inner instance_norm int int16 int32 int64 int8 inverse
     irfft is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
-    is_floating_point is_grad_enabled is_nonzero is_storage is_tensor isclose isfinite
-    isin isinf isnan isneginf isposinf kron kthvalue layer_norm ldexp le lerp lerp_ less
+    is_floating_point is_grad_enabled is_inference is_inference_mode_enabled is_nonzero
+    is_storage is_tensor isclose isfinite isin isinf isnan isneginf isposinf kron
+    kthvalue layer_norm ldexp le lerp lerp_ less
     less_equal lgamma lgamma_ linspace load log log10 log10_ log1p log1p_ log2 log2_
     log_ log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and logical_not
     logical_or logical_xor logit logit_ logspace logsumexp long lt manual_seed

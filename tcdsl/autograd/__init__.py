@@ -1,12 +1,18 @@
 """Gradients: backward, grad, which calls are recorded, hooks."""
 
-from tcdsl.autograd import functional
+from tcdsl.autograd import functional, graph
 from tcdsl.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from tcdsl.autograd.function import Function
 from tcdsl.autograd.gradcheck import gradcheck, gradgradcheck
 from tcdsl.autograd.gradients import backward, grad
 from tcdsl.autograd.hooks import RemovableHandle
-from tcdsl.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from tcdsl.autograd.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from tcdsl.autograd.variable import Variable
 
 __all__ = [
@@ -20,6 +26,8 @@ __all__ = [
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
+    "inference_mode",
     "is_anomaly_enabled",
     "is_grad_enabled",
     "no_grad",

@@ -6,9 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from typing import Any, NoReturn
 
+from tcdsl.autograd.graph import PackedArgument
 from tcdsl.autograd.modes import no_grad
 from tcdsl.autograd.passes import keeps
-from tcdsl.core import GRAD, Recipe, Size, Tensor, check_write, is_grad_enabled, record, set_fn
+from tcdsl.core import (
+    GRAD,
+    Recipe,
+    Size,
+    Tensor,
+    check_write,
+    is_grad_enabled,
+    is_inference_mode,
+    record,
+    saving,
+    set_fn,
+)
 from tcdsl.ops.views import alias, no_vjp, sum_to
 
 
@@ -23,7 +35,7 @@ class Context:
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
-        self._saved: tuple[tuple[Tensor | None, int], ...] = ()
+        self._saved: tuple[tuple[Tensor | PackedArgument | None, int], ...] = ()
         self._freed = False
         self._to_save: tuple[Tensor | None, ...] = ()
         self._dirty: tuple[Tensor, ...] = ()
@@ -64,13 +76,15 @@ class Context:
                 "you need to access saved tensors after calling backward."
             )
         for tensor, version in self._saved:
-            if tensor is not None and tensor._version != version:
+            if isinstance(tensor, Tensor) and version >= 0 and tensor._version != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an "
                     f"inplace operation: a tensor of shape {tuple(tensor.shape)} is at version "
                     f"{tensor._version}; expected version {version} instead."
                 )
-        return tuple(tensor for tensor, _ in self._saved)
+        return tuple(
+            kept.tensor() if isinstance(kept, PackedArgument) else kept for kept, _ in self._saved
+        )
 
     saved_variables = saved_tensors
 
@@ -113,7 +127,7 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Make a call."""
         needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        recorded = is_grad_enabled() and any(needs)
+        recorded = is_grad_enabled() and any(needs) and not is_inference_mode()
         ctx = Context(needs)
         with no_grad():
             if cls.setup_context is Function.setup_context:
@@ -124,7 +138,7 @@ class Function:
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         if recorded:
             _record(cls, ctx, args, outputs)
-        ctx._saved = tuple((t, 0 if t is None else t._version) for t in ctx._to_save)
+        ctx._saved = tuple(_kept(t, recorded) for t in ctx._to_save)
         ctx._to_save = ctx._dirty = ctx._constant = ()  # what is freed after a pass is held once
         return tuple(outputs) if isinstance(result, tuple | list) else outputs[0]
 
@@ -156,6 +170,21 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: l
     record(name, recipe, vjp, args, tuple(tensors), bits)
     for t in ctx._constant:
         set_fn(t, None, 0)
+
+
+def _kept(tensor: Tensor | None, recorded: bool) -> tuple[Tensor | PackedArgument | None, int]:
+    """Return what a call keeps of a tensor, and at which version, -1 where that does not count."""
+    if tensor is None or not recorded:
+        return tensor, -1
+    if tensor.is_inference():
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+            "inference mode in computation tracked by autograd. To work around this, you can make "
+            "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+            "instead of `torch.inference_mode()`."
+        )
+    hooks = saving()
+    return (tensor, tensor._version) if hooks is None else (PackedArgument(hooks, tensor), -1)
 
 
 @cache

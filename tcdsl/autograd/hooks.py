@@ -13,6 +13,7 @@ from tcdsl.ops.table import publish
 
 Hook = Callable[[Tensor], Tensor | None] | Callable[[Tensor], None]
 ACCUMULATED = -1  # where the core calls hooks with a leaf, in place of the number of an output
+RETAINED = -10  # less the number of an output: where that is kept, behind all hooks
 _numbers = itertools.count()
 
 
@@ -35,13 +36,22 @@ class RemovableHandle:
         self.remove()
 
 
-def _hooks_of(tensor: Tensor) -> dict[int, tuple[int, Hook]]:
+def add_hook(where: Tensor | Node, code: int, hook: Any) -> RemovableHandle:
+    """Add a hook to those of a tensor, or of a node: of an output, or a code in its place."""
+    hooks = _hooks_of(where)
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = code, hook
+    return handle
+
+
+def _hooks_of(where: Tensor | Node) -> dict[int, tuple[int, Hook]]:
     """Return the hooks of what a tensor's gradient arrives at: a leaf, or the node that made it."""
-    fn: Node | None = tensor.grad_fn
+    fn: Node | None = where if isinstance(where, Node) else where.grad_fn
     if fn is None:
-        if tensor._backward_hooks is None:
-            tensor._backward_hooks = {}
-        found: dict[int, tuple[int, Hook]] = tensor._backward_hooks
+        assert isinstance(where, Tensor)
+        if where._backward_hooks is None:
+            where._backward_hooks = {}
+        found: dict[int, tuple[int, Hook]] = where._backward_hooks
         return found
     if fn._hooks is None:
         fn._hooks = {}
@@ -59,10 +69,7 @@ def register_hook(tensor: Tensor, hook: Hook) -> RemovableHandle:
     """
     if not tensor.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    hooks = _hooks_of(tensor)
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = tensor.output_nr if tensor.grad_fn is not None else 0, hook
-    return handle
+    return add_hook(tensor, tensor.output_nr if tensor.grad_fn is not None else 0, hook)
 
 
 def register_post_accumulate_grad_hook(
@@ -79,10 +86,7 @@ def register_post_accumulate_grad_hook(
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if tensor.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    hooks = _hooks_of(tensor)
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = ACCUMULATED, hook
-    return handle
+    return add_hook(tensor, ACCUMULATED, hook)
 
 
 def told_accumulated(tensor: Tensor) -> None:
@@ -93,9 +97,11 @@ def told_accumulated(tensor: Tensor) -> None:
 
 def _hooked(hooks: dict[int, tuple[int, Hook]], gradient: Tensor, output: int) -> Tensor:
     """Return a gradient as the hooks leave it."""
-    for nr, hook in [*hooks.values()]:
-        if nr != output:
-            continue
+    last = RETAINED - output if output >= 0 else output
+    listed = [h for nr, h in hooks.values() if nr == output]
+    if last != output:
+        listed += [h for nr, h in hooks.values() if nr == last]
+    for hook in listed:
         changed = hook(gradient)
         if changed is None or output == ACCUMULATED:
             continue
@@ -132,7 +138,7 @@ def retain_grad(tensor: Tensor) -> None:
             return
         target.grad = plus(target.grad, gradient)
 
-    register_hook(tensor, keep)
+    add_hook(tensor, RETAINED - tensor.output_nr, keep)
 
 
 def _retains_grad(tensor: Tensor) -> bool:

@@ -8,11 +8,18 @@ from inspect import isgeneratorfunction
 from typing import Any, ClassVar, TypeVar
 
 from tcdsl import core
-from tcdsl.core import is_grad_enabled
+from tcdsl.core import is_grad_enabled, is_inference_mode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
 
 
 class _Mode:
@@ -20,45 +27,50 @@ class _Mode:
 
     def __init__(self, on: bool) -> None:
         self._on = on
-        self._before: list[bool] = []
+        self._before: list[Any] = []
+
+    def _begin(self) -> Any:
+        """Switch, and return what was before."""
+        return core.set_grad_enabled(self._on)
+
+    def _end(self, before: Any) -> None:
+        """Switch back."""
+        core.set_grad_enabled(before)
 
     def __enter__(self) -> None:
-        self._before.append(core.set_grad_enabled(self._on))
+        self._before.append(self._begin())
 
     def __exit__(self, *exception: object) -> None:
-        core.set_grad_enabled(self._before.pop())
+        self._end(self._before.pop())
 
     def __call__(self, function: F) -> F:
         """Return a function whose calls are in this mode; of a generator, its steps."""
-        on = self._on
         if isgeneratorfunction(function):
             return self._of_generator(function)
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            before = core.set_grad_enabled(on)
+            before = self._begin()
             try:
                 return function(*args, **kwargs)
             finally:
-                core.set_grad_enabled(before)
+                self._end(before)
 
         return wrapped  # type: ignore[return-value]
 
     def _of_generator(self, function: Any) -> Any:
-        on = self._on
-
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             generator = function(*args, **kwargs)
             step: Callable[[], Any] = partial(next, generator)
             while True:
-                before = core.set_grad_enabled(on)
+                before = self._begin()
                 try:
                     value = step()
                 except StopIteration as end:
                     return end.value
                 finally:
-                    core.set_grad_enabled(before)
+                    self._end(before)
                 try:
                     sent = yield value
                     step = partial(generator.send, sent)
@@ -135,7 +147,11 @@ class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
 
 
 class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
-    """Record nothing: what `no_grad` is. Tensors made within may be used in recorded calls later.
+    """Record nothing, whatever is said within; what is made within stays out of recorded calls.
+
+    Tensors made within, and views of them, are inference tensors (`Tensor.is_inference`): later,
+    outside of the mode, they cannot be written, cannot require grad and cannot be kept for a
+    gradient. A clone made outside is a normal tensor.
 
     Parameters
     ----------
@@ -153,4 +169,18 @@ class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
         return made(mode)
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__(on=not mode)
+        super().__init__(on=bool(mode))
+
+    def _begin(self) -> Any:
+        before = is_inference_mode(), is_grad_enabled()
+        core.set_inference_mode(self._on)
+        return before
+
+    def _end(self, before: Any) -> None:
+        core.set_inference_mode(before[0])
+        core.set_grad_enabled(before[1])
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in `inference_mode`."""
+    return is_inference_mode()

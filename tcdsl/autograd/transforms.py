@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from tcdsl.autograd.gradients import grad as _grad
+from tcdsl.autograd.graph import AccumulateGrad
 from tcdsl.autograd.modes import enable_grad
 from tcdsl.autograd.trees import filled, leaves, mapped
 from tcdsl.core import Tensor, is_grad_enabled
@@ -92,11 +93,13 @@ def _reaches_others(output: Tensor, own: set[int]) -> bool:
     """Whether a tensor was made of leaves that are not a call's own."""
     if output.grad_fn is None:
         return output.requires_grad and id(output) not in own
-    todo, seen = [output.grad_fn], set()
+    todo: list[Any] = [output.grad_fn]
+    seen = set()
     while todo:
         node = todo.pop()
-        if isinstance(node, Tensor):  # a leaf
-            if id(node) not in own and not getattr(node, "_is_let_go", False):
+        if isinstance(node, AccumulateGrad):
+            leaf = node.variable
+            if id(leaf) not in own and not getattr(leaf, "_is_let_go", False):
                 return True
         elif id(node) not in seen:
             seen.add(id(node))

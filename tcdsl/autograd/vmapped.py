@@ -152,7 +152,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
     if a is b:
         return True
     a, b = a.detach(), b.detach()
-    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+    return a.shape == b.shape and bool(a.eq(b).logical_or(a.ne(a).logical_and(b.ne(b))).all())
 
 
 def _spread(dims: Any, tree: Any, count: int) -> list[Any]:

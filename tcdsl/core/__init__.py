@@ -22,7 +22,7 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
     ``set_casting(True)`` and ``set_casting(False)``, which give what was set before.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
-Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False)
+Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
     What a recorded call keeps, what vjp takes, and whose gradients its results are.
 
     vjp : callable or None
@@ -38,6 +38,8 @@ Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False)
         Where fewer gradients are asked for; it may take what this one keeps.
     takes_none : bool
         Whether vjp takes None, not zeros, for gradients that are not there.
+    standing : int
+        Bit i: where input i is a number it stands for a tensor, and is let go of as that would be.
 View(name, rule, recipe, slow, several=0)
     A callable, and a method, that gives a tensor over the memory of its first argument, in another
     layout. Nothing is computed.
@@ -60,6 +62,13 @@ check_write(tensor, recorded)
     several views, one made where nothing was recorded. recorded: whether the write itself is.
 View.plain(tensor, ...)
     The view, or None where the arguments are not plain.
+set_inference_mode(on)
+    Inference mode, of a thread: nothing is recorded, whatever `set_grad_enabled` says, and tensors
+    made in it are inference tensors: outside of it they are not written, and no recorded call keeps
+    them. Gives what was set before; recording is off or on then.
+set_saving(hooks), saving()
+    What calls of a thread keep goes through these (``setup("pack")``), None for nothing; gives what
+    was set before.
 """
 
 from __future__ import annotations
@@ -98,13 +107,17 @@ __all__ = [
     "from_numpy",
     "is_casting",
     "is_grad_enabled",
+    "is_inference_mode",
     "lent",
     "operator",
     "record",
+    "saving",
     "set_base",
     "set_casting",
     "set_fn",
     "set_grad_enabled",
+    "set_inference_mode",
+    "set_saving",
     "setup",
     "view",
     "written",
@@ -131,6 +144,10 @@ check_write = _core.check_write
 is_casting = _core.is_casting
 is_grad_enabled = _core.is_grad_enabled
 set_casting = _core.set_casting
+is_inference_mode = _core.is_inference_mode
+set_inference_mode = _core.set_inference_mode
+saving = _core.saving
+set_saving = _core.set_saving
 set_grad_enabled = _core.set_grad_enabled
 lent = _core.lent
 view = _core.view

@@ -132,6 +132,39 @@ static int was_written(const Node *n, const Slot *kept) {
   return -1;
 }
 
+/* What hooks give for what they packed, as a function of what it was made of; a new reference. */
+static PyObject *unpacked(Node *n, PyObject *packed, unsigned char what) {
+  const Slot *edge = what < TAKE_FORM ? &n->slot[what] : NULL;
+  Node *fn = edge ? node_at(edge) : n;
+  int is_leaf = grad_on && edge && edge->o && !fn;
+  PyObject *two[] = {packed, is_leaf ? edge->o : Py_None};
+  PyObject *tensor = PyObject_Vectorcall(py.unpack, two, 2, NULL);
+  if (!tensor || is_leaf || !grad_on || !fn) return tensor;
+  Tensor *again = alias_of((Tensor *)tensor);
+  Py_DecRef(tensor);
+  if (again) set_fn(again, (Node *)Py_NewRef(fn), edge ? (int)edge->v : what - TAKE_OUTPUT);
+  return (PyObject *)again;
+}
+
+/* Let hooks of the node see gradients, those of its inputs if there are any in `to`, and put others in their place. */
+static int pass_around(Node *n, PyObject **grads, PyObject **to) {
+  PyObject *out = PyTuple_New(n->n_out), *in = to ? PyTuple_New(n->n_in) : Py_NewRef(Py_None), *made = NULL;
+  for (int r = 0; out && r < n->n_out; r++) PyTuple_SetItem(out, r, newref_or_none(grads[r]));
+  for (int k = 0; in && to && k < n->n_in; k++) PyTuple_SetItem(in, k, newref_or_none(to[k]));
+  if (in && out) made = PyObject_CallFunction(py.around, "OOO", n->hooks, out, in);
+  Py_DecRef(in);
+  Py_DecRef(out);
+  int count = to ? n->n_in : n->n_out;
+  PyObject **at = to ? to : grads;
+  for (int i = 0; made && made != Py_None && i < count; i++) { /* a tuple of so many: Python has seen to it */
+    PyObject *old = at[i], *now = PyTuple_GetItem(made, i);
+    at[i] = now == Py_None ? NULL : Py_NewRef(now);
+    Py_DecRef(old);
+  }
+  Py_DecRef(made);
+  return made ? 0 : -1;
+}
+
 /* A value for vjp: a new reference. */
 static PyObject *taken(Node *n, const Recipe *recipe, unsigned char what, tc_u64 needs, PyObject *const *grads) {
   if (what == TAKE_NEEDS) return PyLong_FromUnsignedLongLong(needs);
@@ -145,14 +178,20 @@ static PyObject *taken(Node *n, const Recipe *recipe, unsigned char what, tc_u64
   if (k == n->n_kept && what >= TAKE_FORM && what < TAKE_OUTPUT) { /* of fewer gradients; all of it may be kept */
     for (k = 0; k < n->n_kept && n->recipe->kept[k] != what - TAKE_FORM;) k++;
     if (k < n->n_kept && is_tensor(kept_of(n)[k].o)) return (PyObject *)form_alone((Tensor *)kept_of(n)[k].o);
+    if (k < n->n_kept && is_packed(kept_of(n)[k].o)) {
+      PyObject *whole = unpacked(n, kept_of(n)[k].o, (unsigned char)(what - TAKE_FORM));
+      PyObject *form = whole ? (PyObject *)form_alone((Tensor *)whole) : NULL;
+      Py_DecRef(whole);
+      return form;
+    }
   }
   if (k == n->n_kept) {
     PyErr_SetString(PyExc_RuntimeError, "a recipe of fewer gradients takes more values");
     return NULL;
   }
   Slot *kept = kept_of(n) + k;
-  int is_whole = what < TAKE_FORM || what >= TAKE_OUTPUT;
-  if (is_whole && is_tensor(kept->o) && was_written(n, kept)) return NULL;
+  if (is_packed(kept->o)) return unpacked(n, kept->o, what);
+  if (is_whole(what) && is_tensor(kept->o) && was_written(n, kept)) return NULL;
   Node *fn = what >= TAKE_OUTPUT ? n : what < TAKE_FORM ? node_at(&n->slot[what]) : NULL;
   if (!grad_on || !fn || !is_tensor(kept->o)) return Py_NewRef(kept->o);
   Tensor *again = alias_of((Tensor *)kept->o); /* as a function of what it was made of */
@@ -164,7 +203,9 @@ static PyObject *taken(Node *n, const Recipe *recipe, unsigned char what, tc_u64
 static void forget_kept(Node *n) {
   for (int k = 0; k < n->n_kept; k++) {
     unsigned char what = n->recipe->kept[k];
-    if ((what >= TAKE_FORM && what < TAKE_OUTPUT) || !kept_of(n)[k].o || !is_tensor(kept_of(n)[k].o)) continue;
+    PyObject *o = kept_of(n)[k].o;
+    if (!is_whole(what) || !o) continue;
+    if (!is_tensor(o) && !is_packed(o) && !(what < TAKE_FORM && n->recipe->standing >> what & 1)) continue;
     Py_CLEAR(kept_of(n)[k].o);
     n->is_released = 1;
   }
@@ -240,6 +281,7 @@ static int run_node(Run *run, Node *n) {
     if (grads[r] && n->hooks) failed = !(grads[r] = hooked(n->hooks, grads[r], r));
     has_any |= grads[r] != NULL;
   }
+  if (!failed && has_any && n->hooks) failed = pass_around(n, grads, NULL);
   for (int i = 0; n->is_wanted & IS_ASKED && i < run->n_inputs && !failed; i++) {
     Tensor *t = (Tensor *)run->inputs[i];
     if (t->fn == n && grads[t->out_nr] && !run->found[i]) run->found[i] = Py_NewRef(grads[t->out_nr]);
@@ -247,6 +289,7 @@ static int run_node(Run *run, Node *n) {
   for (int k = 0; k < n->n_in; k++) to[k] = NULL;
   if (!failed && has_any && n->is_wanted & RUNS) {
     failed = pull(run, n, grads, to);
+    if (!failed && n->hooks) failed = pass_around(n, grads, to);
     if (is_set(py.judge)) failed = judged(n, to, failed);
   }
   for (int r = 0; r < n->n_out; r++) Py_DecRef(grads[r]);

@@ -10,7 +10,8 @@
 
 enum { INLINE_DIMS = 4, MOST_DIMS = 64, MOST_INPUTS = 64, MOST_TAKEN = 192 };
 /* Flags of a tensor, beside those that the launcher reads. Of a view: what it or one that it was made of came from. */
-enum { LEAF_REQUIRES = 256, VIEW_UNRECORDED = 512, VIEW_OF_SEVERAL = 1024 };
+/* INFERENCE: made in inference mode, or a view of such. */
+enum { LEAF_REQUIRES = 256, VIEW_UNRECORDED = 512, VIEW_OF_SEVERAL = 1024, INFERENCE = 2048 };
 
 typedef struct Node Node;
 
@@ -33,6 +34,7 @@ typedef struct Recipe {
   PyObject *narrow; /* NULL, or (needs) -> the recipe of fewer gradients, whose values are among those kept */
   int n_taken, n_kept, n_to, n_passed;
   int takes_none; /* where a gradient is not there: None, not zeros */
+  tc_u64 standing; /* inputs where numbers stand for tensors: kept, they are let go of like those */
   unsigned char taken[MOST_TAKEN]; /* per argument of vjp */
   unsigned char kept[MOST_TAKEN];  /* what nodes keep: the inputs, forms and outputs among those, each once */
   signed char to[MOST_INPUTS];     /* per result of vjp, the input whose gradient it is, or -1 */
@@ -96,6 +98,10 @@ static struct {
   PyObject *zeros, *one; /* of the form of a tensor */
   PyObject *fit;         /* (leaf, gradient) -> the gradient in the leaf's shape and type, or an error */
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
+  PyObject *leaf_node;   /* (leaf): what graphs show in its place */
+  PyObject *around;      /* (hooks, gradients, gradients of the inputs or None): what hooks make of the latter, or of
+                            the former before the node runs; each a tuple, with None for none */
+  PyObject *pack, *unpack, *packed; /* (hooks, tensor) -> of the type packed; (that, leaf or None) -> tensor */
   PyObject *trace;       /* None, or () -> a text that tells where the call is that is being recorded */
   PyObject *judge;       /* None, or (node, its gradients or None for an error): raises where one is wrong */
   PyObject *construct;   /* of the arguments of Tensor(...) that are no tensor */
@@ -110,6 +116,9 @@ enum { MOST_TYPES = 1024 };
 static unsigned char is_float[MOST_TYPES]; /* at NumPy's numbers of types */
 
 static __thread int grad_on __attribute__((tls_model("initial-exec"))) = 1;
+static __thread int infers __attribute__((tls_model("initial-exec"))) = 0;  /* inference mode: grad_on is 0, and */
+static __thread int grad_said __attribute__((tls_model("initial-exec"))) = 0; /* what is_grad_enabled tells there */
+static __thread PyObject *saving __attribute__((tls_model("initial-exec"))) = NULL; /* hooks of what is kept, or NULL */
 static __thread int casting __attribute__((tls_model("initial-exec"))) = 0; /* whether operations choose their types */
 
 #define FAST(f) ((PyCFunction)(void *)(f)) /* of methods that take more than two arguments */

@@ -51,6 +51,10 @@ static PyObject *get_dtype(Tensor *t, void *unused) {
 
 static PyObject *get_version(Tensor *t, void *unused) {
   (void)unused;
+  if (t->head.flags & INFERENCE) {
+    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    return NULL;
+  }
   return PyLong_FromLongLong(t->head.storage->version);
 }
 
@@ -82,6 +86,10 @@ static int set_requires_grad(Tensor *t, PyObject *value, void *unused) {
   }
   if (yes && !is_float[number_of_type(&t->head)]) {
     PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
+    return -1;
+  }
+  if (yes && t->head.flags & INFERENCE && !infers) {
+    PyErr_SetString(PyExc_RuntimeError, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     return -1;
   }
   tc_u32 both = TENSOR_TRACKED | LEAF_REQUIRES;
@@ -174,6 +182,11 @@ static int tensor_setattro(PyObject *t, PyObject *name, PyObject *value) {
   track(t);
   hold(value);
   return PyObject_GenericSetAttr(t, name, value);
+}
+
+static PyObject *tensor_is_inference(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyBool_FromLong(t->head.flags & INFERENCE);
 }
 
 static PyObject *tensor_numel(Tensor *t, PyObject *unused) {
@@ -356,6 +369,7 @@ static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(T
                                        {NULL, 0, 0, 0, NULL}};
 static PyMethodDef tensor_methods[] = {{"size", FAST(tensor_size), METH_FASTCALL, NULL},
                                        {"stride", FAST(tensor_stride), METH_FASTCALL, NULL},
+                                       {"is_inference", FAST(tensor_is_inference), METH_NOARGS, NULL},
                                        {"numel", FAST(tensor_numel), METH_NOARGS, NULL},
                                        {"storage_offset", FAST(tensor_offset), METH_NOARGS, NULL},
                                        {"data_ptr", FAST(tensor_data_ptr), METH_NOARGS, NULL},

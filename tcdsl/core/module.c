@@ -104,7 +104,7 @@ static PyObject *m_lent(PyObject *m, PyObject *args) {
   memcpy(t->head.dims, dims, 2 * (size_t)nd * sizeof *dims);
   t->head.form = form_of(type_num, nd, device);
   t->head.data = (char *)(size_t)address;
-  t->head.flags = read_only ? TENSOR_READ_ONLY : 0;
+  t->head.flags = (read_only ? TENSOR_READ_ONLY : 0) | made_here();
   if (measure(t) || !(t->head.storage = rt->storage_lent(owner, t->head.data, (size_t)bytes, device))) {
     Py_DecRef((PyObject *)t);
     return NULL;
@@ -128,7 +128,7 @@ static PyObject *m_over(PyObject *m, PyObject *array) {
   }
   t->head.form = form_of(type_num, nd, 0);
   t->head.data = data;
-  t->head.flags = is_writeable ? 0 : TENSOR_READ_ONLY;
+  t->head.flags = (is_writeable ? 0 : TENSOR_READ_ONLY) | made_here();
   int failed = measure(t);
   size_t bytes = (size_t)t->head.count * (size_t)rt->item_bytes(type_num);
   if (failed || !(t->head.storage = rt->storage_lent(array, data, bytes, 0))) {
@@ -180,7 +180,7 @@ static PyObject *m_record(PyObject *m, PyObject *args) {
     if (is_float[number_of_type((TensorHead *)out[r])]) made |= (tc_u64)1 << r;
   }
   vjp = vjp == Py_None ? NULL : vjp;
-  if (needs && record(name, (Recipe *)recipe, vjp, needs, in, (int)n_in, out, (int)n_out, made, NULL, 0))
+  if (needs && !infers && record(name, (Recipe *)recipe, vjp, needs, in, (int)n_in, out, (int)n_out, made, NULL, 0))
     return NULL;
   return Py_NewRef(Py_None);
 }
@@ -236,6 +236,7 @@ static PyObject *m_check_write(PyObject *m, PyObject *args) {
     PyErr_SetString(PyExc_TypeError, "expected a Tensor");
     return NULL;
   }
+  if (is_past_inference((Tensor *)t)) return NULL;
   return grad_on && may_write((Tensor *)t, recorded) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
@@ -278,15 +279,44 @@ static PyObject *m_backward(PyObject *m, PyObject *args) {
 
 static PyObject *m_is_grad_enabled(PyObject *m, PyObject *unused) {
   (void)m, (void)unused;
-  return PyBool_FromLong(grad_on);
+  return PyBool_FromLong(infers ? grad_said : grad_on);
 }
 
 static PyObject *m_set_grad_enabled(PyObject *m, PyObject *value) {
-  int yes = PyObject_IsTrue(value), old = grad_on;
+  int yes = PyObject_IsTrue(value), *on = infers ? &grad_said : &grad_on, old = *on;
   (void)m;
   if (yes < 0) return NULL;
-  grad_on = yes;
+  *on = yes;
   return PyBool_FromLong(old);
+}
+
+static PyObject *m_is_inference_mode(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return PyBool_FromLong(infers);
+}
+
+/* In inference mode nothing is recorded, whatever set_grad_enabled says. */
+static PyObject *m_set_inference_mode(PyObject *m, PyObject *value) {
+  int yes = PyObject_IsTrue(value), old = infers;
+  (void)m;
+  if (yes < 0) return NULL;
+  infers = yes;
+  grad_on = !yes;
+  grad_said = 0;
+  return PyBool_FromLong(old);
+}
+
+/* set_saving(hooks or None): of what this thread's calls keep from now on; gives those before. */
+static PyObject *m_set_saving(PyObject *m, PyObject *hooks) {
+  PyObject *old = saving;
+  (void)m;
+  saving = hooks == Py_None ? NULL : Py_NewRef(hooks);
+  return old ? old : Py_NewRef(Py_None);
+}
+
+static PyObject *m_saving(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return newref_or_none(saving);
 }
 
 static PyObject *m_is_casting(PyObject *m, PyObject *unused) {
@@ -327,7 +357,8 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
                {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
-               {"construct", &py.construct}, {"is_laid", &py.is_laid}};
+               {"construct", &py.construct}, {"is_laid", &py.is_laid}, {"leaf_node", &py.leaf_node},
+               {"around", &py.around},       {"pack", &py.pack},     {"unpack", &py.unpack}, {"packed", &py.packed}};
   const char *name;
   PyObject *value;
   (void)m;
@@ -369,6 +400,10 @@ static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"backward", m_backward, METH_VARARGS, NULL},
                                        {"is_grad_enabled", m_is_grad_enabled, METH_NOARGS, NULL},
                                        {"set_grad_enabled", m_set_grad_enabled, METH_O, NULL},
+                                       {"is_inference_mode", m_is_inference_mode, METH_NOARGS, NULL},
+                                       {"set_inference_mode", m_set_inference_mode, METH_O, NULL},
+                                       {"set_saving", m_set_saving, METH_O, NULL},
+                                       {"saving", m_saving, METH_NOARGS, NULL},
                                        {"is_casting", m_is_casting, METH_NOARGS, NULL},
                                        {"set_casting", m_set_casting, METH_O, NULL},
                                        {"operator", m_operator, METH_VARARGS, NULL},

@@ -129,6 +129,16 @@ static void hold(PyObject *value) {
   if (traverse && !is_type(value)) traverse(value, open_held, NULL);
 }
 
+/* Refuse to keep what was made in inference mode: not 0 with an error. */
+static int is_of_inference(const Tensor *t) {
+  if (!(t->head.flags & INFERENCE)) return 0;
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                  "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+                  "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
+  return 1;
+}
+
 /* Keep a value. Of an output, or of an input that is no leaf with a gradient, without what made it: an edge tells it.
  * Of the memory that was written over there is the copy made before, or a version that is no more. */
 static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *const *out, PyObject *before,
@@ -144,6 +154,8 @@ static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *c
     *slot = (Slot){Py_NewRef(o), 0};
   else if (is_form)
     *slot = (Slot){(PyObject *)form_alone((Tensor *)o), 0};
+  else if (is_of_inference((Tensor *)o))
+    return -1;
   else if (before && o == out[0])
     *slot = (Slot){Py_NewRef(before), ((Tensor *)before)->head.storage->version};
   else if (writes && ((Tensor *)o)->head.storage == ((Tensor *)out[0])->head.storage)
@@ -153,6 +165,33 @@ static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *c
   else
     *slot = (Slot){Py_NewRef(o), ((Tensor *)o)->head.storage->version};
   return slot->o ? 0 : -1;
+}
+
+static int is_whole(unsigned char what) { return what < TAKE_FORM || what >= TAKE_OUTPUT; }
+static int is_packed(PyObject *o) { return py.packed && (PyObject *)Py_TYPE(o) == py.packed; }
+
+/* Let the thread's hooks have what a node keeps: what they give may hold anything, so the collector sees the node. */
+static int pack(Node *n) {
+  PyObject *hooks = Py_NewRef(saving);
+  int failed = 0;
+  open_node(n);
+  for (int k = 0; !failed && k < n->n_kept; k++) {
+    Slot *kept = kept_of(n) + k;
+    if (!is_whole(n->recipe->kept[k]) || !is_tensor(kept->o)) continue;
+    Tensor *tensor = alias_of((Tensor *)kept->o); /* hooks see whether it was recorded, but not by what: no cycle */
+    int what = n->recipe->kept[k], is_needed = what >= TAKE_OUTPUT || n->needs >> what & 1;
+    if (tensor && is_needed && is_float[number_of_type(&tensor->head)])
+      tensor->head.flags |= TENSOR_TRACKED | LEAF_REQUIRES;
+    PyObject *two[] = {hooks, (PyObject *)tensor};
+    PyObject *packed = tensor ? PyObject_Vectorcall(py.pack, two, 2, NULL) : NULL;
+    Py_DecRef((PyObject *)tensor);
+    failed = !packed;
+    if (failed) break;
+    Py_DecRef(kept->o);
+    kept->o = packed;
+  }
+  Py_DecRef(hooks);
+  return failed;
 }
 
 /* Record a call: who made the outputs at `made`, a bit each; before: a copy of what it wrote over, or NULL. */
@@ -175,6 +214,7 @@ static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, P
   for (int r = 0; !failed && n_out > 1 && r < n_out; r++)
     failed = !(forms_of(n)[r].o = (PyObject *)form_alone((Tensor *)out[r]));
   if (!failed && n->is_traced) failed = !(trace_of(n)->o = PyObject_CallFunction(py.trace, NULL));
+  if (!failed && saving) failed = pack(n);
   if (n->is_open || vjp) track(n);
   for (int r = 0; !failed && r < n_out; r++)
     if (made >> r & 1) set_fn((Tensor *)out[r], (Node *)Py_NewRef(n), r);
@@ -191,8 +231,12 @@ static PyObject *node_name(Node *n, PyObject *unused) {
 static PyObject *node_next(Node *n, void *unused) {
   (void)unused;
   PyObject *all = PyTuple_New(n->n_in);
-  for (int i = 0; all && i < n->n_in; i++)
-    PyTuple_SetItem(all, i, Py_BuildValue("OL", n->slot[i].o ? n->slot[i].o : Py_None, n->slot[i].v));
+  for (int i = 0; all && i < n->n_in; i++) {
+    PyObject *o = n->slot[i].o, *at;
+    at = o && Py_TYPE(o) != node_type && py.leaf_node ? PyObject_Vectorcall(py.leaf_node, &o, 1, NULL) : newref_or_none(o);
+    if (at) PyTuple_SetItem(all, i, Py_BuildValue("NL", at, n->slot[i].v));
+    if (!at) Py_CLEAR(all);
+  }
   return all;
 }
 
@@ -235,7 +279,7 @@ static PyType_Slot node_slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_travers
 static PyType_Spec node_spec = {"tcdsl.core._core.Node", sizeof(Node), sizeof(Slot),
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
-/* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False) */
+/* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0) */
 
 static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned char *to) {
   Py_ssize_t n = tuple_length(tuple);
@@ -253,16 +297,19 @@ static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned cha
 }
 
 static PyObject *recipe_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", "takes_none", NULL};
+  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", "takes_none", "standing", NULL};
   PyObject *vjp, *taken, *to, *passed = NULL, *narrow = Py_None;
   int takes_none = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOp", names, &vjp, &taken, &to, &passed, &narrow, &takes_none))
+  unsigned long long standing = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOpK", names, &vjp, &taken, &to, &passed, &narrow, &takes_none,
+                                   &standing))
     return NULL;
   Recipe *r = (Recipe *)PyType_GenericAlloc(type, 0);
   if (!r) return NULL;
   r->vjp = vjp == Py_None ? NULL : Py_NewRef(vjp);
   r->narrow = narrow == Py_None ? NULL : Py_NewRef(narrow);
   r->takes_none = takes_none;
+  r->standing = standing;
   r->n_taken = read_bytes(taken, MOST_TAKEN, 0, 255, r->taken);
   r->n_to = read_bytes(to, MOST_INPUTS, -1, MOST_INPUTS - 1, (unsigned char *)r->to);
   r->n_passed = passed ? read_bytes(passed, MOST_INPUTS, 0, MOST_INPUTS - 1, (unsigned char *)r->passed) : 0;

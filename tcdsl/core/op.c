@@ -78,6 +78,15 @@ static PyObject *view_error(const Tensor *t) {
   return NULL;
 }
 
+/* Whether a write is refused because its target was made in inference mode, which is over: not 0 with an error. */
+static int is_past_inference(const Tensor *t) {
+  if (!(t->head.flags & INFERENCE) || infers) return 0;
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                  "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+  return 1;
+}
+
 /* Whether a write is allowed, before anything runs, where calls are recorded: 0 yes, 1 it is slow's, -1 an error.
  * recorded: whether the write itself is. */
 static int may_write(Tensor *t, int recorded) {
@@ -176,6 +185,7 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, P
   PyObject *entry = NULL, *before = NULL, *const *out = op->writes ? args : NULL;
   if (op->writes) {
     if (!is_tensor(args[0])) goto slow;
+    if (is_past_inference((Tensor *)args[0])) return NULL;
     int no = grad_on ? may_write((Tensor *)args[0], needs != 0) : 0;
     if (no < 0) return NULL;
     int copies = needs ? reads_over(op, needs) : 0;

@@ -38,6 +38,9 @@ static Tensor *subclass_alloc(PyTypeObject *type, int nd) {
   return t;
 }
 
+/* The flags of what is made now, beside its own. */
+static inline tc_u32 made_here(void) { return infers ? INFERENCE : 0; }
+
 static inline tc_i64 form_of(int type_num, int nd, int device) {
   return (tc_i64)rt->lender << 48 | (tc_i64)nd << 32 | (tc_i64)device << 16 | type_num;
 }
@@ -89,7 +92,7 @@ static PyObject *tensor_fresh(int type_num, int item_bytes, int nd, const Py_ssi
     if (dims[d] > 1) n *= dims[d];
   }
   t->head.form = form_of(type_num, nd, 0);
-  t->head.flags = TENSOR_DENSE;
+  t->head.flags = TENSOR_DENSE | made_here();
   t->head.count = n;
   for (int d = 0; d < nd; d++)
     if (!dims[d]) t->head.count = 0;
@@ -121,7 +124,7 @@ static Tensor *tensor_view(PyTypeObject *type, const Tensor *of, int nd, const t
   }
   int type_num = number_of_type(&of->head);
   t->head.form = form_of(type_num, nd, device_of(&of->head));
-  t->head.flags = of->head.flags & TENSOR_READ_ONLY;
+  t->head.flags = of->head.flags & (TENSOR_READ_ONLY | INFERENCE);
   t->head.storage = (Storage *)Py_NewRef(of->head.storage);
   t->head.data = of->head.data + offset * rt->item_bytes(type_num);
   t->seen = t->head.storage->version;
@@ -138,7 +141,7 @@ static Tensor *alias_of(const Tensor *t) {
   a->head.form = t->head.form;
   a->head.data = t->head.data;
   a->head.count = t->head.count;
-  a->head.flags = t->head.flags & (TENSOR_READ_ONLY | TENSOR_DENSE);
+  a->head.flags = t->head.flags & (TENSOR_READ_ONLY | TENSOR_DENSE | INFERENCE);
   a->head.storage = (Storage *)Py_NewRef(t->head.storage);
   a->seen = t->head.storage->version;
   return a;

@@ -66,6 +66,8 @@ _OWN: dict[str, Any] = {
     "int64": dtypes.int64,
     "int8": dtypes.int8,
     "is_grad_enabled": modes.is_grad_enabled,
+    "is_inference": Tensor.is_inference,
+    "is_inference_mode_enabled": modes.is_inference_mode_enabled,
     "load": _serialization.load,
     "long": dtypes.int64,
     "manual_seed": _generator.manual_seed,

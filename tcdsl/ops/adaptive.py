@@ -16,6 +16,7 @@ from tcdsl.ops.casting import wide
 from tcdsl.ops.pools import put_back, shares
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
+from tcdsl.ops.writing import kept_for_all
 
 ops = Family(__file__)
 Size = int | None | Sequence[int | None]
@@ -114,6 +115,7 @@ def _max(windows: tuple[int, ...], size: tuple[int, ...]) -> Op:
 
 
 @cache
+@kept_for_all()
 def _shares(image: tuple[int, ...], size: tuple[int, ...], dtype: DType) -> Tensor:
     """Return one over how many elements each window has."""
     empty(size, dtype)  # an error where there is no room for as many: they are counted below

@@ -55,6 +55,7 @@ def lowered(value: Any) -> Any:
         and value.requires_grad
         and value.is_leaf
         and value._base is None
+        and not value.is_inference()
         and value.dtype is dtypes.float32
     ):
         return value.to(dtype)

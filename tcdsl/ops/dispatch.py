@@ -118,6 +118,8 @@ class Forms:
         self._has_result_type = "R" in names and "R" not in given
         self._has_computing_type = "Wide" in names
         self._wrapping = frozenset(p for p in self._generic_types if p in any_rank(definition))
+        standing = frozenset() if meaning.keeps_numbers else self._wrapping
+        self.standing = sum(1 << i for i, p in enumerate(self.params) if p in standing)
         several = len(self.returns) > 1
         self.launcher = launcher or Launcher(
             name,

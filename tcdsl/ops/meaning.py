@@ -28,6 +28,7 @@ class Meaning:
     integers: str | None = None  # the definition that serves where the type is no float
     bools: str | None = None  # and where it is bool
     backward: str = ""  # the definition that somebody wrote as the way back of this one
+    keeps_numbers: bool = False  # whether numbers in the place of tensors outlive the way back
     is_tunable: bool = False  # whether a recording of what is to be tuned sees its calls
 
 

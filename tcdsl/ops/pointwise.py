@@ -315,7 +315,7 @@ publish(clamp_, ("clamp_", "clip_"))
 # ---- of three
 
 chosen = ops.op("chosen", types=promote, shape=broadcast)
-lerp = ops.row("lerp", shape=broadcast, inplace=True)
+lerp = ops.row("lerp", shape=broadcast, inplace=True, keeps_numbers=True)
 _addcmul = ops.op("addcmul", types=promote, shape=broadcast)
 _addcdiv = ops.op("addcdiv", types=floating, shape=broadcast)
 _addcmul_ = ops.op("addcmul", types=promote, shape=broadcast, writes=True)

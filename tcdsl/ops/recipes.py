@@ -41,6 +41,7 @@ class Texted(Protocol):
     op: Op
     recipes: Recipes
     keeps_extra: bool
+    standing: int
 
     @property
     def pure_op(self) -> Op:
@@ -106,7 +107,8 @@ class Recipes:
         if callable(vjp):
             grads = [GRAD + r for r in range(len(self._returns))]
             taken = (NEEDS, *grads, *map(self._code, self._forms.meaning.saves))
-            return Recipe(vjp, taken, tuple(range(len(self._params))))
+            to = tuple(range(len(self._params)))
+            return Recipe(vjp, taken, to, standing=self._forms.standing)
         if vjp == "derived":
             return self._derived(variant, needs)
         assert isinstance(vjp, str)
@@ -130,7 +132,8 @@ class Recipes:
         to = tuple(self._params.index(r.name.removeprefix("d_")) for r in definition.returns)
         meaning = self._of_gradients(self._shared_generics(definition))
         made = self._make(definition.name, self._forms.session, definition, meaning)
-        return Recipe(made.op, made.unread_as_forms(taken), to)
+        standing = self._forms.standing
+        return Recipe(made.op, made.unread_as_forms(taken), to, standing=standing)
 
     def _by_somebody(self, definition: nodes.Def) -> Recipe:
         """Return the recipe of a way back that a user wrote, whose gradients are checked."""
@@ -186,7 +189,7 @@ class Recipes:
         taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
         self._taken[id(variant), needs] = frozenset(taken)
         to = tuple(self._params.index(name) for name in made.wrt)
-        return Recipe(back.op, taken, to, by_number, narrow)
+        return Recipe(back.op, taken, to, by_number, narrow, standing=self._forms.standing)
 
     def _record(self, *values: Any) -> Any:
         """Make a recorded call that keeps more than its outputs: sums that its gradient reads."""

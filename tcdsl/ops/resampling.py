@@ -16,6 +16,7 @@ from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
+from tcdsl.ops.writing import kept_for_all
 
 ops = Family(__file__)
 _INT32 = 2**31
@@ -167,6 +168,7 @@ def _spreading(rank: int, dim: int, n: int, most: int) -> Op:
 
 
 @lru_cache(maxsize=1024)
+@kept_for_all()
 def _windows(n: int, o: int, scale: float, shift: float) -> tuple[Tensor, int]:
     """Return the first place that may read each element, and the most places that read one.
 

@@ -65,11 +65,15 @@ class Family:
         integers: str | None = None,
         bools: str | None = None,
         inplace: bool = False,
+        keeps_numbers: bool = False,
         aliases: Sequence[str] = (),
         on: Sequence[str] = ("torch", "Tensor"),
     ) -> Op:
         """Return the op of a row, and make it public."""
-        meaning = Meaning(types, shape, vjp, tuple(saves), slow, integers=integers, bools=bools)
+        meaning = Meaning(
+            types, shape, vjp, tuple(saves), slow, integers=integers, bools=bools,
+            keeps_numbers=keeps_numbers,
+        )  # fmt: skip
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:

@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.core import Tensor, is_grad_enabled, set_grad_enabled
+from tcdsl.core import (
+    Tensor,
+    is_grad_enabled,
+    is_inference_mode,
+    set_grad_enabled,
+    set_inference_mode,
+)
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.rules import NAMES, broadcast_shape
 
@@ -55,6 +61,21 @@ def unrecorded() -> Iterator[None]:
     try:
         yield
     finally:
+        set_grad_enabled(before)
+
+
+@contextmanager
+def kept_for_all() -> Iterator[None]:
+    """Let the body make tensors that later calls use too: normal ones, also in inference mode."""
+    if not is_inference_mode():
+        yield
+        return
+    before = is_grad_enabled()
+    set_inference_mode(False)
+    try:
+        yield
+    finally:
+        set_inference_mode(True)
         set_grad_enabled(before)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tcdsl import autograd, library
+from tcdsl.autograd.graph import AccumulateGrad
 from tcdsl.core import Tensor, is_grad_enabled
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
@@ -240,12 +241,11 @@ def _leaves_behind(tensors: list[Tensor], given: list[Tensor]) -> list[Tensor]:
     seen = {id(node) for node in waiting}
     while waiting:
         for before, _ in waiting.pop().next_functions:
-            if before is None or id(before) in seen or id(before) in known:
-                continue
-            seen.add(id(before))
-            if isinstance(before, Tensor):
-                leaves[id(before)] = before
-            else:
+            if isinstance(before, AccumulateGrad):
+                if id(before.variable) not in known:
+                    leaves[id(before.variable)] = before.variable
+            elif before is not None and id(before) not in seen:
+                seen.add(id(before))
                 waiting.append(before)
     return list(leaves.values())
 

@@ -156,10 +156,14 @@ def test_a_graph_is_freed_by_its_backward() -> None:
     backward((z,), (None,), None, 1, 0)
     backward((z,), (None,), None, 0, 0)
     assert array(x.grad).tolist() == [6, 12]
-    w = total(plus(times(x, 2.0), tensor([[1.0], [2.0]])))  # keeps no elements
+    w = total(plus(x, tensor([[1.0], [2.0]])))  # keeps no elements
     w.backward()
     w.backward()
-    assert array(x.grad).tolist() == [14, 20]
+    assert array(x.grad).tolist() == [10, 16]
+    v = total(times(x, 2.0))  # keeps a number where a tensor may stand
+    v.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        v.backward()
 
 
 def test_what_a_gradient_reads_may_not_be_written_before() -> None:
