@@ -198,7 +198,7 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
 def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     chosen: dict[Program, tuple[Partition, ...]] = {}
-    monkeypatch.setattr(compiler, "partitions", lambda p: chosen[p])
+    monkeypatch.setattr(compiler, "partitions", lambda p, chains: chosen[p])
     cases = []
     for _ in range(6):
         entry = random_program(rng)

@@ -89,13 +89,14 @@ def test_a_call_does_not_need_its_cache_folder(
     make(path)
     monkeypatch.setenv("TCDSL_CACHE", str(path / "in" if place == "under a file" else path))
     if place == "of another user":
-        real = Path.stat
+        real = os.stat
 
-        def stat(self: Path, **how: bool) -> os.stat_result:
-            found = real(self, **how)
-            return os.stat_result((*found[:4], 12345, *found[5:10])) if self == path else found
+        def stat(at: Any, **how: Any) -> os.stat_result:
+            found = real(at, **how)
+            is_it = not isinstance(at, int) and os.fspath(at) == str(path)
+            return os.stat_result((*found[:4], 12345, *found[5:10])) if is_it else found
 
-        monkeypatch.setattr(Path, "stat", stat)
+        monkeypatch.setattr(os, "stat", stat)
     with pytest.warns(UserWarning, match="set TCDSL_CACHE|chmod 700") as caught:
         called(fresh_kernel(), fresh_kernel())
     assert len(caught) == 1

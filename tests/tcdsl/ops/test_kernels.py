@@ -94,6 +94,8 @@ print(json.dumps([*first, *written, *MORE, *OPTIMIZERS]))
 MORE = {
     "dropout": "F.dropout(X)", "dropout1d": "F.dropout1d(X)",
     "alpha_dropout": "F.alpha_dropout(X, training=True)",
+    "feature_alpha_dropout": "F.feature_alpha_dropout(X[None], training=True)",
+    "ctc_loss": "F.ctc_loss(X[:, None].log_softmax(2), I[None, 1:], [3], [2])",
     "dropout2d": "F.dropout2d(X[None, None])", "dropout3d": "F.dropout3d(X[None, None, None])",
     "embedding": "F.embedding(I, X)", "embedding_bag": "F.embedding_bag(I[None], X)",
     "one_hot": "F.one_hot(I, 3)", "rrelu": "F.rrelu(X, training=True)",

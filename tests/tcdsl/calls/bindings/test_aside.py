@@ -229,7 +229,9 @@ def test_forms_with_many_tiles_take_long() -> None:
     """Tests see none of them (conftest.py), users all."""
     code = "from tcdsl.calls.bindings import variant; print(*sorted(variant.LONG_FORMS))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == sorted(form.name for form in forms.CPU if form.has_tiles)
+    tiled = {form.name for form in forms.CPU if form.has_tiles}
+    # Of a chain that for all sizes has the tiles of products, or those of a chain: few either way.
+    assert {*done.stdout.split()} == tiled - {"chain"}
 
 
 @pytest.mark.wide
