@@ -7,12 +7,14 @@ points write one element but through reductions. Else the share is a scatter.
 
 Of several indices the one with the larger extent is solved for; where that is not known the one
 whose extent shares sizes with the dimension, a pixel rather than a tap (`pivots`). Subscripts of a
-scatter are clamped, which gives a temporary its box: the forward pass has checked them.
+scatter are clamped, which gives a temporary its box: the forward pass has checked them. An element
+that is one for all points, and that a guard asks for, has an index of its own, with no value where
+the tensor has no such element: `d_A(x) += d_O(i) where x in min(3, N):min(4, N)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.ragged import in_order, seen_from
@@ -21,7 +23,7 @@ from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of, substitute_indices
 from tcdsl.codegen.program.subscripts import Piece, injective_in, pivots, solved
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
-from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -83,7 +85,7 @@ def gathered(
         units = {d: n for d, n in chosen.items() if _coefficient(read.subs[d], n) in (1, -1)}
         pieces = solved(read.subs, shape, ranges, units, fresh)
     assert pieces is not None, "steps of 1 have one residue"
-    return [_gathered(p, value, guard, shape, turns) for p in pieces]
+    return [_gathered(p, value, guard, shape, turns, fresh) for p in pieces]
 
 
 def _chosen(
@@ -128,20 +130,35 @@ def _gathered(
     guard: Expr | None,
     shape: tuple[Size, ...],
     turns: Mapping[str, Interval],
+    fresh: Callable[[int], str],
 ) -> Gathered:
-    subs = piece.subs
+    subs, ranges = piece.subs, piece.ranges
     cond: Expr | None = None
     for c in piece.conditions:
         cond = g.both(cond, c)
     value = substitute_indices(value, piece.by)
     if guard is not None:
         cond = g.both(cond, substitute_indices(guard, piece.by))
-        subs = tuple(
-            sub if _is_inside(sub, extent, piece.ranges, turns) else clamped(sub, extent)
-            for sub, extent in zip(subs, shape, strict=True)
-        )
+        inside: list[Expr] = []
+        for d, (sub, extent) in enumerate(zip(subs, shape, strict=True)):
+            a = affine_of(sub)
+            if _is_inside(sub, extent, ranges, turns):
+                inside.append(sub)
+            elif a is None or a.terms or not turns.keys().isdisjoint(a.const.symbols()):
+                inside.append(clamped(sub, extent))
+            else:  # an element that may not be there: then there are no points
+                only = _one(fresh(d), a.const, extent)
+                ranges = {**ranges, only.name: only}
+                inside.append(typed.IndexValue(only.name, INT64))
+        subs = tuple(inside)
     value = g.choose(cond, value, g.number(0, value.dtype))
-    return Gathered(subs, value, _ordered(subs, piece.ranges))
+    return Gathered(subs, value, _ordered(subs, ranges))
+
+
+def _one(name: str, at: Size, extent: Size) -> Range:
+    """Return the range of an index that has one value, or none where that is outside."""
+    low, high = (maximum(minimum(x, extent), Size()) for x in (at, at + 1))
+    return Range(name, low, high, "output")
 
 
 def _ordered(subs: tuple[Expr, ...], ranges: Mapping[str, Range]) -> tuple[Range, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,27 @@ def test_no_derivative_changes_what_a_weight_without_a_number_gives(body: str) -
     np.testing.assert_array_equal(evaluate(forward, (a, k), float64=True)[0], want)
     both = check(parse(tangents(made).text))
     np.testing.assert_array_equal(evaluate(both, (a, k, a, k), float64=True)[0], want)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("A(i) * pad(B(3), 0.5)", lambda n, k: 3 if k > 3 else None),
+        ("A(i) * pad(B(-1), 0.5)", lambda n, k: None),
+        ("A(i) * pad(B(N - 3), 0.5)", lambda n, k: n - 3 if 3 <= n < k + 3 else None),
+        ("A(i) * (K > 0 ? B(0) : 0.5)", lambda n, k: 0 if k else None),
+    ],
+)
+def test_an_element_that_may_not_be_there_gets_its_share_where_it_is(
+    value: str, read: Callable[[int, int], int | None]
+) -> None:
+    """The slope of sum(A) * B(at); where B has no such element nothing is written."""
+    d = differentiated(f"def f(float(N) A, float(K) B) -> (O) {{ O(i) = {value} }}")
+    for n, k in [(2, 0), (2, 1), (4, 2), (5, 4), (4, 7), (1, 0)]:
+        a, b = np.arange(1.0, n + 1), np.full(k, 2.0)
+        d_a, d_b = d.pull([a, b], [np.ones(n)])
+        at, wanted = read(n, k), np.zeros(k)
+        if at is not None:
+            wanted[at] = a.sum()
+        np.testing.assert_array_equal(d_b, wanted)
+        np.testing.assert_array_equal(d_a, np.full(n, 0.5 if at is None else 2.0))
