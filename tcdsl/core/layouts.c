@@ -1,7 +1,10 @@
 /* Layouts made of layouts: what plain arguments make of the extents and strides of a tensor. */
 
+typedef enum { OF_ALL, OF_SLICE, OF_INDEX, OF_NONE } Last;
+
 typedef struct {
   int nd;
+  Last last; /* of a subscript: what its last part is that leaves a dimension not as it is */
   tc_i64 offset; /* in elements, from the first of the source */
   tc_i64 shape[MOST_DIMS], stride[MOST_DIMS];
 } Layout;
@@ -230,6 +233,7 @@ static int subscripted(const Tensor *t, PyObject *const *args, Py_ssize_t n, Lay
   if (named > nd || count + nd > MOST_DIMS) return 0;
   to->nd = 0;
   to->offset = 0;
+  to->last = OF_ALL;
   for (int i = 0; i <= count; i++) {
     PyObject *o = i == count ? NULL : is_many ? PyTuple_GetItem(args[0], i) : args[0];
     if (o == Py_Ellipsis || (!o && dots < 0)) {
@@ -243,6 +247,7 @@ static int subscripted(const Tensor *t, PyObject *const *args, Py_ssize_t n, Lay
     if (o == Py_None) {
       to->shape[to->nd] = 1;
       to->stride[to->nd++] = 0;
+      to->last = OF_NONE;
       continue;
     }
     tc_i64 extent = t->head.dims[dim], stride = strides_of(t)[dim], at;
@@ -250,6 +255,7 @@ static int subscripted(const Tensor *t, PyObject *const *args, Py_ssize_t n, Lay
     if (Py_TYPE(o) == (PyTypeObject *)(void *)PyLong_Type) {
       if (!plain_below(o, extent, &at)) return 0;
       to->offset += at * stride;
+      to->last = OF_INDEX;
       continue;
     }
     Py_ssize_t start, stop, step;
@@ -261,6 +267,7 @@ static int subscripted(const Tensor *t, PyObject *const *args, Py_ssize_t n, Lay
     if (step < 0) return 0;
     tc_i64 length = PySlice_AdjustIndices((Py_ssize_t)extent, &start, &stop, step);
     if (length) to->offset += start * stride;
+    if (!is_many || length != extent || step != 1) to->last = OF_SLICE;
     to->shape[to->nd] = length;
     to->stride[to->nd++] = stride * step;
   }

@@ -29,6 +29,15 @@ static PyObject *view_made(PyObject *of, const Layout *l, PyObject *name, Recipe
   return out;
 }
 
+/* What a view is recorded as: a subscript, as PyTorch has it, as its last part that leaves a dimension not as it is. */
+static PyObject *name_of_view(const View *v, const Layout *l) {
+  static const char *const said[] = {"AliasBackward0", NULL, "SelectBackward0", "UnsqueezeBackward0"};
+  static PyObject *names[4];
+  if (v->rule != subscripted || !said[l->last]) return v->name;
+  if (!names[l->last]) names[l->last] = PyUnicode_FromFormat("%s", said[l->last]);
+  return names[l->last];
+}
+
 /* The view that plain arguments ask for; NULL without an error where they are not plain. */
 static PyObject *view_laid(View *v, PyObject *const *args, Py_ssize_t n) {
   Layout l;
@@ -38,7 +47,8 @@ static PyObject *view_laid(View *v, PyObject *const *args, Py_ssize_t n) {
   if (!yes) return view_made(args[0], &l, v->name, v->recipe, NULL, args, 1);
   PyObject *in[] = {args[0], PyTuple_New(n - 1)}, *made = NULL;
   for (Py_ssize_t i = 1; in[1] && i < n; i++) PyTuple_SetItem(in[1], i - 1, Py_NewRef(args[i]));
-  if (in[1]) made = view_made(args[0], &l, v->name, v->recipe, NULL, in, 2);
+  PyObject *name = in[1] ? name_of_view(v, &l) : NULL;
+  if (name) made = view_made(args[0], &l, name, v->recipe, NULL, in, 2);
   Py_DecRef(in[1]);
   return made;
 }

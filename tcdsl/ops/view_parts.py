@@ -82,7 +82,7 @@ def _narrowed(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Ten
     return _spread(dim, start + n if start < 0 else start, n, gradient)
 
 
-@viewed("NarrowBackward0", "narrowed", _narrowed, FORM, ARGUMENTS)
+@viewed("SliceBackward0", "narrowed", _narrowed, FORM, ARGUMENTS)
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return length elements of a dimension, from start on."""
     if not input.ndim:

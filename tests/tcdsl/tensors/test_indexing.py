@@ -110,3 +110,17 @@ def test_writing_is_recorded() -> None:
 def test_wrong_subscripts(key: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words.replace("(", r"\(")):
         tc.zeros(SHAPE)[ours(key)]
+
+
+PARTS = """
+0 | 1: | :, 1 | :, None | None, 0 | 0, 1: | ..., 0 | : | :, : | ... | 1:, None | :, ::2, 0 | -1
+""".strip()
+
+
+@pytest.mark.parametrize("key", PARTS.split(" | "))
+def test_a_subscript_is_recorded_under_pytorchs_name(key: str) -> None:
+    torch = pytest.importorskip("torch")
+    found, wanted = (
+        eval(f"x[{key}]", {"x": t.ones(4, 3, 5, requires_grad=True)}).grad_fn for t in (tc, torch)
+    )
+    assert found.name() == wanted.name()
