@@ -1,6 +1,7 @@
 """Optimizers: parameters change by their gradients, and the learning rate from epoch to epoch."""
 
 from tcdsl.optim import lr_scheduler, swa_utils
+from tcdsl.optim.adafactor import Adafactor
 from tcdsl.optim.adam import Adam, Adamax, AdamW
 from tcdsl.optim.adaptive import Adadelta, Adagrad, RMSprop
 from tcdsl.optim.lbfgs import LBFGS
@@ -14,6 +15,7 @@ __all__ = [
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",

@@ -187,20 +187,20 @@ class RMSprop(Optimizer):
             for group in self.param_groups:
                 names = ("lr", "weight_decay", "alpha", "eps")
                 settings = [float(group[name]) for name in names]
-                rho, mean = float(group["momentum"]), float(group["centered"])
+                rho, centered = float(group["momentum"]), bool(group["centered"])
+                kinds = {(0, 0): "plain", (0, 1): "centered", (1, 0): "momentum", (1, 1): "both"}
+                update = step_of(f"{kinds[rho != 0, centered]}_rmsprop")
+                settings += [rho] if rho else []
                 for p, x, g in gradients(group):
                     state = self.state[p]
                     if not state:
                         state["step"] = 0
                         state["square_avg"] = library.zeros_like(p)
                     state["step"] = int(state["step"]) + 1
-                    s = state["square_avg"]
-                    if not rho and not mean:
-                        step_of("plain_rmsprop")(x, g, s, *settings, out=(x, s))
-                        continue
-                    for name in ("grad_avg", "momentum_buffer"):
-                        if name not in state:
+                    kept = [state["square_avg"]]
+                    for name, is_used in (("momentum_buffer", rho != 0), ("grad_avg", centered)):
+                        if is_used and name not in state:
                             state[name] = library.zeros_like(p)
-                    a, v = state["grad_avg"], state["momentum_buffer"]
-                    step_of("rmsprop")(x, g, s, a, v, *settings, rho, mean, out=(x, s, a, v))
+                        kept += [state[name]] if is_used else []
+                    update(x, g, *kept, *settings, out=(x, *kept))
         return loss

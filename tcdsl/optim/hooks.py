@@ -92,6 +92,7 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         hooks = self._hooks
+        self._opt_called = True  # which schedules look at
         if self._in_step or not (
             hooks["step_pre"] or hooks["step_post"] or _before_all or _behind_all
         ):
@@ -124,6 +125,7 @@ class Hooked:
 
     _hooks: dict[str, Table]
     _in_step: bool
+    _opt_called = False
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Let the hooks be called by the step that a class defines."""

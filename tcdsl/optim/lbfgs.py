@@ -116,7 +116,7 @@ class LBFGS(Optimizer):
             lr = float(group["lr"])
             t = min(1.0, 1.0 / float(g.abs().sum())) * lr if state["n_iter"] == 1 else lr
             slope = float(g.dot(d))
-            state.update(d=d, t=t, prev_flat_grad=before, prev_loss=loss_before)
+            self._remember(state, d, t, before, loss_before)
             if slope > -group["tolerance_change"]:
                 break
             if group.get("line_search_fn") is not None:
@@ -148,6 +148,13 @@ class LBFGS(Optimizer):
                 break
         return first
 
+    def _remember(self, state: dict[str, Any], d: Tensor, t: float, g: Tensor, loss: float) -> None:
+        """Keep what the next iteration goes on from, in the order that PyTorch's states have."""
+        curvature = {name: state.pop(name) for name in ("old_dirs", "old_stps", "ro", "H_diag")}
+        for name in ("d", "t", "prev_flat_grad", "prev_loss"):
+            state.pop(name, None)
+        state.update(d=d, t=t, **curvature, prev_flat_grad=g, prev_loss=loss)
+
     def _searched(
         self, closure: Closure, d: Tensor, at: float, first: Point, most: int
     ) -> tuple[Point, int]:
@@ -172,24 +179,27 @@ class LBFGS(Optimizer):
         """Return minus the gradient times the inverse curvature that is remembered."""
         steps: list[Tensor] = state.setdefault("old_stps", [])
         changes: list[Tensor] = state.setdefault("old_dirs", [])
+        inverses: list[float] = state.setdefault("ro", [])  # 1 over the curvatures
         if state["n_iter"] == 1 or d is None:
             steps.clear()
             changes.clear()
+            inverses.clear()
             state["H_diag"] = 1.0
             return -g
         y, s = g - state["prev_flat_grad"], d * state["t"]
         curvature = float(y.dot(s))
         if curvature > 1e-10:
             if len(changes) == history:
-                changes.pop(0)
-                steps.pop(0)
+                for kept in (changes, steps, inverses):
+                    kept.pop(0)
             changes.append(y)
             steps.append(s)
+            inverses.append(1.0 / curvature)
             state["H_diag"] = curvature / float(y.dot(y))
         q = -g
         weights: list[float] = []
         pairs = list(zip(changes, steps, strict=True))
-        inverses = [1.0 / float(y.dot(s)) for y, s in pairs]
+        inverses += [1.0 / float(y.dot(s)) for y, s in pairs[len(inverses) :]]  # of an older state
         for (y, s), inverse in zip(reversed(pairs), reversed(inverses), strict=True):
             weights.append(float(s.dot(q)) * inverse)
             q = q - y * weights[-1]

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.optim.optimizer import Optimizer
 
 __all__ = ["LRScheduler", "OfFunctions"]
+
+_TOO_EARLY = (
+    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, "
+    "you should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  "
+    "Failure to do this will result in PyTorch skipping the first value of the learning rate "
+    "schedule. See more details at "
+    "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+)
 
 
 class LRScheduler:
@@ -42,6 +51,7 @@ class LRScheduler:
 
     def _begin(self) -> None:
         """Set the first rates; while this goes on `_is_initial` holds."""
+        self._step_count = 0
         self._is_initial = True
         try:
             self.step()
@@ -58,6 +68,12 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, or to a given one."""
+        if self._step_count == 1 and not self.optimizer._opt_called:
+            warnings.warn(_TOO_EARLY, UserWarning, stacklevel=2)
+        self._step_count += 1
+        self._go_to(epoch)
+
+    def _go_to(self, epoch: int | None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         rates = self.get_lr() if epoch is None else self._get_closed_form_lr()
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):

@@ -188,7 +188,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             if self.T_mult == 1:
                 begin = int(at // self.T_0) * self.T_0
         self.T_cur, self.T_i = at - begin, length
-        super().step(math.floor(at))
+        self._go_to(math.floor(at))
 
 
 class _Several:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
     ("Adadelta", {"lr": 1.0}),
     ("RMSprop", {"lr": 0.1}),
     ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True}),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.5}),
+    ("RMSprop", {"lr": 0.1, "centered": True, "weight_decay": 0.1}),
+    ("Adafactor", {"lr": 0.1}),
+    ("Adafactor", {"lr": 0.3, "weight_decay": 0.1, "d": 1.5, "eps": (1e-3, 0.5)}),
     ("Rprop", {"lr": 0.1}),
     ("ASGD", {"lr": 0.1, "t0": 2, "weight_decay": 0.1}),
     ("LBFGS", {"lr": 0.5}),
@@ -86,6 +91,44 @@ def test_steps(name: str, settings: dict[str, Any]) -> None:
             state = copy.deepcopy(ours.state_dict())
             ours = getattr(optim, name)(mine, **settings)
             ours.load_state_dict(state)
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("RMSprop", {}), ("RMSprop", {"momentum": 0.5}), ("RMSprop", {"centered": True}),
+    ("RMSprop", {"momentum": 0.5, "centered": True}), ("LBFGS", {"max_iter": 4}), ("Adafactor", {}),
+])  # fmt: skip
+def test_states_have_pytorchs_keys(name: str, settings: dict[str, Any]) -> None:
+    found = []
+    for tensors, optimizers in ((tc, optim), (torch, torch.optim)):
+        p = tensors.ones(2, 3, requires_grad=True)
+        optimizer = getattr(optimizers, name)([p], **settings)
+
+        def closure(p: Any = p, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (p**4).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        found.append([key for key in optimizer.state_dict()["state"][0] if key != "al"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("steps_first", [True, False])
+def test_a_schedule_before_its_optimizer_warns(steps_first: bool) -> None:
+    found = []
+    for tensors, optimizers in ((tc, optim), (torch, torch.optim)):
+        optimizer = optimizers.SGD([tensors.ones(2, requires_grad=True)], lr=0.1)
+        schedule = optimizers.lr_scheduler.StepLR(optimizer, 2)
+        if steps_first:
+            optimizer.step()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            schedule.step()
+            schedule.step()
+        found.append([(str(w.message), w.filename) for w in said])
+    assert found[0] == found[1]
+    assert len(found[0]) == (0 if steps_first else 1)
 
 
 def test_groups() -> None:
