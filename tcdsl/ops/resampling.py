@@ -21,7 +21,8 @@ from tcdsl.ops.writing import kept_for_all
 ops = Family(__file__)
 _INT32 = 2**31
 _affine_grid = ops.op("each_affine_grid")
-_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # of the modes that weigh
+_NEAR = ("nearest", "nearest-exact")
 
 
 def interpolate(
@@ -31,6 +32,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
     """Bring images to another size.
 
@@ -42,11 +44,13 @@ def interpolate(
         Or else:
     scale_factor : float or one for each dimension
         How many times larger the result is.
-    mode : {"nearest", "linear", "bilinear", "trilinear", "area"}
+    mode : {"nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area"}
     align_corners : bool
-        Whether the outer elements stay where they are; of the linear modes only.
+        Whether the outer elements stay where they are; of the linear and cubic modes only.
     recompute_scale_factor : bool
         Whether the factor is what the sizes say, where both differ by rounding.
+    antialias : bool
+        Take the mean of all that a smaller image's elements stand for; of "bilinear" and "bicubic".
     """
     rank = input.ndim - 2
     image = tuple(input.shape[2:])
@@ -56,17 +60,25 @@ def interpolate(
             if size is None
             else "only one of size or scale_factor should be defined"
         )
-    if mode in ("nearest", "area") and align_corners is not None:
+    if mode in (*_NEAR, "area") and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: "
             "linear | bilinear | bicubic | trilinear"
         )
-    if mode in _LINEAR and _LINEAR[mode] != rank:
+    if mode in _RANKS and _RANKS[mode] != rank:
         raise NotImplementedError(
-            f"Got {input.ndim}D input, but {mode} mode needs {_LINEAR[mode] + 2}D input"
+            f"Got {input.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
         )
-    if mode not in ("nearest", "area", *_LINEAR):
-        raise NotImplementedError(f"Input Error: mode {mode!r} is not one of nearest, area, linear")
+    if mode not in (*_NEAR, "area", *_RANKS):
+        known = ", ".join((*_NEAR, "area", *_RANKS))
+        raise NotImplementedError(f"Input Error: mode {mode!r} is not one of {known}")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
+            "tensor as input"
+        )
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     factors: list[float] | None = None
     if scale_factor is not None:
         factors = [float(f) for f in _each(scale_factor, rank)]
@@ -87,7 +99,11 @@ def interpolate(
         return _enlarged(input, [o // n for n, o in zip(image, sizes, strict=True)])
     for d, (n, o) in enumerate(zip(image, sizes, strict=True)):
         scale = 1 / factors[d] if factors is not None else n / o
-        input = _resized(input, d + 2, o, scale, mode, bool(align_corners))
+        if antialias:
+            by = _from_end_to_end(n, o) if align_corners else scale
+            input = _smoothed(input, d + 2, o, by, 2 if mode == "bicubic" else 1)
+        else:
+            input = _resized(input, d + 2, o, scale, mode, bool(align_corners))
     return input
 
 
@@ -122,23 +138,40 @@ def _enlarged(input: Tensor, times: list[int]) -> Tensor:
 
 def _resized(input: Tensor, dim: int, o: int, scale: float, mode: str, align: bool) -> Tensor:
     """Bring one dimension to another size."""
-    n = input.shape[dim]
     made: Tensor
-    if mode == "nearest":
-        made = _resizing("resize_nearest", input.ndim, dim, o)(input, scale)
-    elif align:
-        by = (n - 1) / (o - 1) if o > 1 else 0.0
-        made = _resizing("resize_linear", input.ndim, dim, o)(input, by, 0.0)
+    if mode in _NEAR:
+        name = "resize_nearest" if mode == "nearest" else "resize_exact"
+        made = _resizing(name, input.ndim, dim, o)(input, scale)
     else:
-        made = _resizing("resize_linear", input.ndim, dim, o)(input, scale, 0.5 * scale - 0.5)
+        op = _resizing("resize_cubic" if mode == "bicubic" else "resize_linear", input.ndim, dim, o)
+        by = _from_end_to_end(input.shape[dim], o) if align else scale
+        made = op(input, by, 0.0 if align else 0.5 * scale - 0.5)
     return made
+
+
+def _from_end_to_end(n: int, o: int) -> float:
+    """Return how far apart o places are, the first and the last at the ends of n elements."""
+    return (n - 1) / (o - 1) if o > 1 else 0.0
+
+
+def _smoothed(input: Tensor, dim: int, o: int, scale: float, reach: int) -> Tensor:
+    """Bring one dimension to another size by means of all elements that a place stands for."""
+    most = 2 * math.ceil(reach * max(scale, 1.0)) + 1
+    text = over(ops.text("resize_smooth"), input.ndim, (dim,))
+    made: Tensor = _smoothing(text)(input, scale, O=o, J=most, REACH=reach)
+    return made
+
+
+@lru_cache(maxsize=64)
+def _smoothing(text: str) -> Op:
+    return op_of_text(text)
 
 
 @lru_cache(maxsize=1024)
 def _resizing(name: str, rank: int, dim: int, o: int) -> Op:
     """Return the op that brings one dimension to a size."""
     text = over(ops.text(name), rank, (dim,))
-    if name == "resize_nearest":
+    if name != "resize_linear":
         return op_of_text(text).with_generics(O=o)
 
     def back(needs: int, d_out: Tensor, input: Tensor, scale: float, shift: float) -> Any:

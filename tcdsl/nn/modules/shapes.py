@@ -174,9 +174,11 @@ class Upsample(Module):
     scale_factor : int, float or tuple, optional
         how many times those of the input.
     mode : str
-        'nearest', 'linear', 'bilinear' or 'trilinear'.
+        One of `functional.interpolate`.
     align_corners : bool, optional
-        Whether the middles of corner pixels stay where they are; only for linear modes.
+        Whether the middles of corner pixels stay where they are; for linear and cubic modes.
+    recompute_scale_factor : bool, optional
+        As of `functional.interpolate`.
     """
 
     def __init__(
@@ -185,6 +187,7 @@ class Upsample(Module):
         scale_factor: Any = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
         self.size = size
@@ -193,11 +196,17 @@ class Upsample(Module):
         self.scale_factor = float(scale_factor) if isinstance(scale_factor, int) else scale_factor
         self.mode = mode
         self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute the elements of the other resolution."""
         return functional.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.recompute_scale_factor,
         )
 
     def extra_repr(self) -> str:

@@ -459,6 +459,18 @@ def resampling() -> Iterator[Sample]:
             yield Sample("grid_sample", (x, grid, "nearest", edge, align), order=1)
         yield Sample("affine_grid", (_normal(2, 2, 3), (2, 3, 4, 5), align))
     yield Sample("interpolate", (x, (3, 2)), {"mode": "area"})
+    for size in ((7, 3), (1, 11), (4, 5)):
+        yield Sample("interpolate", (x, size), {"mode": "nearest-exact"}, order=1)
+        for align in (False, True):
+            cubic: dict[str, Any] = {"mode": "bicubic", "align_corners": align}
+            yield Sample("interpolate", (x, size), cubic)
+            for mode in ("bilinear", "bicubic"):
+                smooth: dict[str, Any] = {"mode": mode, "align_corners": align, "antialias": True}
+                yield Sample("interpolate", (x, size), smooth, order=1)
+    big = _normal(1, 2, 13, 11)
+    yield Sample("interpolate", (big,), {"scale_factor": 1.7, "mode": "bicubic"}, order=1)
+    for mode in ("bilinear", "bicubic"):
+        yield Sample("interpolate", (big, (5, 3)), {"mode": mode, "antialias": True}, order=1)
     # Places that read one element at most, that hit elements, and one that all are.
     for size in ((12, 1), (2, 9), (4, 13)):
         corners = size == (4, 13)
