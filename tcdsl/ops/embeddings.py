@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core import GRAD, Recipe, Tensor, dtypes, from_numpy, is_grad_enabled, record
+from tcdsl.ops.comparisons import ne
 from tcdsl.ops.indexing import index_copy_, index_select, integers
+from tcdsl.ops.internal import to
+from tcdsl.ops.joins import cat
+from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
+from tcdsl.ops.reductions import cumsum
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -83,6 +90,8 @@ def embedding_bag(
     mode: str = "mean",
     sparse: bool = False,
     per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
 ) -> Tensor:
     """Return sums, means or maxima of rows of a table, shape (B, D).
 
@@ -92,18 +101,24 @@ def embedding_bag(
     weight : Tensor, shape (V, D)
     offsets : Tensor, shape (B,), optional
         Where bags begin in an input of one dimension.
-    max_norm, norm_type, scale_grad_by_freq, sparse
+    max_norm, norm_type, sparse
         As of `embedding`.
     mode : str
         'sum', 'mean' or 'max'.
     per_sample_weights : Tensor, as input, optional
         What rows are multiplied by, in sums.
+    scale_grad_by_freq : bool
+        Divide gradients of rows by how often they are looked up; not of maxima.
+    include_last_offset : bool
+        Whether the last offset is where the last bag ends, no bag's begin.
+    padding_idx : int, optional
+        A row that is left out of its bags; a negative one counts from the end.
     """
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("if input is 2D, then offsets has to be None")
         batch, length = input.shape
-        ends = from_numpy(np.arange(batch + 1, dtype=np.int64) * length)
+        ends = np.arange(batch + 1, dtype=np.int64) * length
         flat = input.reshape(-1)
     elif input.ndim == 1 and offsets is not None:
         flat = input
@@ -118,21 +133,69 @@ def embedding_bag(
                 f"offsets[-1] can not be greater than input's length {input.size(0)} but got "
                 f"offsets[-1] of {begins[-1]}"
             )
-        ends = from_numpy(np.append(begins, input.size(0)))
+        if include_last_offset and not begins.size:
+            raise RuntimeError("include_last_offset: number of offsets should be at least 1")
+        ends = begins if include_last_offset else np.append(begins, input.size(0))
     else:
         raise ValueError("input has to be a 2D Tensor, or a 1D one with offsets")
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
     flat = integers(flat, "embedding_bag")
     if max_norm is not None:
         _limit_rows(weight, flat, max_norm, norm_type)
     if per_sample_weights is not None:
         if mode != "sum":
-            raise NotImplementedError("per_sample_weights goes with mode='sum' only")
-        weighted: Tensor = _bags["weighted"](flat, weight, ends, per_sample_weights.reshape(-1))
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+                f"supported for mode='sum' (got mode='{mode}'). Please open a feature request on "
+                "GitHub."
+            )
+        if per_sample_weights.shape != input.shape:
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not "
+                f"None, then it must have the same shape as the input ({list(input.shape)})"
+            )
+        per_sample_weights = per_sample_weights.reshape(-1)
+    bounds = moved(from_numpy(ends), weight._device)
+    if scale_grad_by_freq:
+        weight = _by_frequency(weight, flat)
+    if padding_idx is not None:
+        kept, bounds = _without(flat, bounds, padding_idx, weight.size(0))
+        flat = index_select(flat, 0, kept)
+        if per_sample_weights is not None:
+            per_sample_weights = index_select(per_sample_weights, 0, kept)
+    if per_sample_weights is not None:
+        weighted: Tensor = _bags["weighted"](flat, weight, bounds, per_sample_weights)
         return weighted
-    made: Tensor = _bags[mode](flat, weight, ends)
+    made: Tensor = _bags[mode](flat, weight, bounds)
     return made
+
+
+def _by_frequency(weight: Tensor, flat: Tensor) -> Tensor:
+    """Return a table of which each row's gradient is divided by how often it is looked up."""
+    if not (weight.requires_grad and is_grad_enabled()):
+        return weight
+    times = to(counts(flat, weight.size(0)).clamp(min=1), weight.dtype).unsqueeze(1)
+    shown: Tensor = weight.detach()
+    back = Recipe(partial(_divided, times), (GRAD,), (0,))
+    record("EmbeddingBagBackward0", back, None, (weight,), (shown,), 1)
+    return shown
+
+
+def _divided(times: Tensor, gradient: Tensor) -> Tensor:
+    made: Tensor = gradient / times
+    return made
+
+
+def _without(flat: Tensor, bounds: Tensor, row: int, rows: int) -> tuple[Tensor, Tensor]:
+    """Return the places of bags that are not one row of the table, and where bags of these end."""
+    if not -rows <= row < rows:
+        raise AssertionError("padding_idx must be within the number of embeddings")
+    is_kept = ne(flat, row % rows)
+    before = cat([flat.new_zeros(1), cumsum(to(is_kept, dtypes.int64), 0)])
+    return nonzero(is_kept).reshape(-1), index_select(before, 0, bounds)
 
 
 _one_hot = ops.op("one_hot", vjp=None)

@@ -147,6 +147,10 @@ class EmbeddingBag(Module):
         'sum', 'mean' or 'max'.
     sparse : bool
         Taken for the sake of programs that say it: it warns, and gradients are dense.
+    _weight : Tensor, shape (N, D), optional
+        The table to begin with, in place of a random one.
+    include_last_offset, padding_idx
+        As of `functional.embedding_bag`; the row of padding_idx is 0 at first.
 
     Attributes
     ----------
@@ -166,6 +170,9 @@ class EmbeddingBag(Module):
         scale_grad_by_freq: bool = False,
         mode: str = "mean",
         sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -179,14 +186,30 @@ class EmbeddingBag(Module):
         self.sparse = sparse
         if sparse:
             _say_dense(type(self).__name__)
-        self.weight = Parameter(blank(num_embeddings, embedding_dim))
-        self.reset_parameters()
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise AssertionError("padding_idx must be within num_embeddings")
+        self.include_last_offset = include_last_offset
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        if _weight is None:
+            self.weight = Parameter(blank(num_embeddings, embedding_dim))
+            self.reset_parameters()
+        elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+        else:
+            self.weight = Parameter(_weight)
 
     def reset_parameters(self) -> None:
         """Draw the table anew."""
         init.normal_(self.weight)
+        if self.padding_idx is not None:
+            init.zeros_(self.weight.data[self.padding_idx])
 
-    def forward(self, input: Tensor, offsets: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        input: Tensor,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+    ) -> Tensor:
         """Look bags of integers up.
 
         Parameters
@@ -194,6 +217,8 @@ class EmbeddingBag(Module):
         input : Tensor, shape (B, L) or (L,)
         offsets : Tensor, shape (B,), optional
             Where bags begin in an input of one dimension.
+        per_sample_weights : Tensor, as input, optional
+            What rows are multiplied by, in sums.
 
         Returns
         -------
@@ -208,6 +233,9 @@ class EmbeddingBag(Module):
             self.scale_grad_by_freq,
             self.mode,
             self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
         )
 
     def extra_repr(self) -> str:
@@ -219,4 +247,15 @@ class EmbeddingBag(Module):
             text += f", norm_type={self.norm_type}"
         if self.scale_grad_by_freq:
             text += ", scale_grad_by_freq=True"
-        return text + f", mode='{self.mode}'"
+        text += f", mode='{self.mode}'"
+        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **settings: Any) -> Self:
+        """Make a layer of a table; as of `Embedding`."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        layer = cls(rows, columns, _weight=embeddings, **settings)
+        layer.weight.requires_grad = not freeze
+        return layer

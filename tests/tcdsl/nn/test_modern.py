@@ -174,3 +174,42 @@ def test_masks_hints_and_shapes_that_attention_cannot_follow_are_refused() -> No
         encoder(x, is_causal=True)
     empty = x[:, :0]
     assert layer(empty, empty, empty)[0].shape == (5, 0, 8)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("include", [False, True])
+def test_bags_leave_padding_out(mode: str, include: bool) -> None:
+    words, offsets = [1, 2, 0, 4, 2, 2, 3, 4], [0, 3, 3, 4, 6, 8]  # one of nothing, one of padding
+    table = [[float(r * c - 3) for c in range(3)] for r in range(5)]
+    found = []
+    for t, layers in ((tc, nn), (torch, torch.nn)):
+        layer = layers.EmbeddingBag.from_pretrained(
+            t.tensor(table), freeze=False, mode=mode, include_last_offset=include, padding_idx=2
+        )
+        share = t.tensor([0.5, 1.0, 2.0, -1.0, 3.0, 1.0, 0.25, 1.5], requires_grad=True)
+        args = (share,) if mode == "sum" else ()
+        out = layer(t.tensor(words), t.tensor(offsets), *args)
+        (out * out).sum().backward()
+        found.append([out.tolist(), layer.weight.grad.tolist(), repr(layer)])
+        found[-1] += [share.grad.tolist()] if args else []
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_gradients_of_bags_are_divided_by_how_often_rows_come(mode: str) -> None:
+    """Held against `embedding`: PyTorch's bags divide some rows by how often others come."""
+    words = [[1, 2, 0, 4], [2, 2, 3, 4]]
+    found = []
+    for t, layers in ((tc, nn), (torch, torch.nn)):
+        weight = t.arange(15.0).reshape(5, 3).requires_grad_()
+        how = {"scale_grad_by_freq": True}
+        if t is tc:
+            out = layers.functional.embedding_bag(t.tensor(words), weight, mode=mode, **how)
+        else:
+            out = getattr(layers.functional.embedding(t.tensor(words), weight, **how), mode)(1)
+        (out * out).sum().backward()
+        found.append([out.tolist(), weight.grad.tolist()])
+    np.testing.assert_allclose(found[0][0], found[1][0], 1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], 1e-6)
+    with pytest.raises(ValueError, match="max mode does not support scaling the gradient"):
+        nn.functional.embedding_bag(tc.tensor(words), weight, mode="max", scale_grad_by_freq=True)
