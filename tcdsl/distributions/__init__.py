@@ -26,6 +26,12 @@ from tcdsl.distributions.discrete import (
 )
 from tcdsl.distributions.distribution import Distribution
 from tcdsl.distributions.divergence import kl_divergence, register_kl
+from tcdsl.distributions.further import (
+    FisherSnedecor,
+    InverseGamma,
+    Kumaraswamy,
+    LowRankMultivariateNormal,
+)
 from tcdsl.distributions.gammas import Beta, Chi2, Gamma, StudentT
 from tcdsl.distributions.joint import (
     Dirichlet,
@@ -66,14 +72,18 @@ __all__ = [
     "Distribution",
     "ExpTransform",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
     "Geometric",
     "Gumbel",
     "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "InverseGamma",
+    "Kumaraswamy",
     "Laplace",
     "LogNormal",
+    "LowRankMultivariateNormal",
     "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormal",
