@@ -36,6 +36,8 @@ class _Names(types.ModuleType):
                 files.attach(name)
             setattr(self, name, value)
             return value
+        if files.room_of(name):  # which scripts read without an import
+            return files.stand_in(name)
         raise AttributeError(f"module 'torch' has no attribute '{name}' in tcdsl{missing(name)}")
 
     def __dir__(self) -> list[str]:

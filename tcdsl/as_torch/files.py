@@ -14,17 +14,21 @@ __all__ = ["attach", "room_of", "stand_in"]
 
 # Where PyTorch's files lie: the files, and the modules here that have their names.
 _FILES = (
+    ("", "types", ("as_torch.argument_types",)),
+    ("", "version", ("as_torch.version",)),
+    ("", "functional", ("library",)),
+    ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
-     "bernoulli beta binomial categorical cauchy chi2 constraint_registry continuous_bernoulli "
-     "dirichlet exp_family exponential fishersnedecor gamma geometric gumbel half_cauchy "
-     "half_normal independent inverse_gamma kl kumaraswamy laplace lkj_cholesky log_normal "
-     "logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
+     "bernoulli beta binomial categorical cauchy chi2 "
+     "dirichlet exponential fishersnedecor gamma geometric gumbel half_cauchy "
+     "half_normal independent inverse_gamma kl kumaraswamy laplace log_normal "
+     "lowrank_multivariate_normal mixture_same_family multinomial "
      "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson "
-     "relaxed_bernoulli relaxed_categorical studentT transformed_distribution uniform von_mises "
-     "weibull wishart",
+     "relaxed_bernoulli relaxed_categorical studentT transformed_distribution uniform "
+     "weibull ",
      ("distributions",)),
     ("optim",
-     "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam",
+     "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
      ("optim",)),
     ("nn.modules",
      "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
@@ -40,7 +44,9 @@ _FILES = (
     ("utils.data", "_utils", ()),
     ("utils.data._utils", "collate", ("utils.data",)),
 )  # fmt: skip
-_ROOMS = {f"{at}.{name}": rooms for at, names, rooms in _FILES for name in names.split()}
+_ROOMS = {
+    f"{at}.{name}".lstrip("."): rooms for at, names, rooms in _FILES for name in names.split()
+}
 # Names that start with a line and are no name of a module that is searched.
 _UNDER = {
     "_ConvNd": "nn.modules.conv._Conv",
@@ -49,6 +55,7 @@ _UNDER = {
     "_NormBase": "nn.modules.norms._Running",
 }
 _made: dict[str, types.ModuleType] = {}
+_ABSENT = object()
 
 
 class _File(types.ModuleType):
@@ -60,11 +67,11 @@ class _File(types.ModuleType):
             return stand_in(f"{at}.{name}")
         if name == "__all__":  # what `import *` brings
             return [n for n in dir(self) if n[0] != "_" and n != "annotations"]
-        if not name.startswith("__"):
+        if not name.startswith("__") or name == "__version__":
             path, _, last = _UNDER.get(name, "").rpartition(".")
             for room in (path,) if path else (at, *_ROOMS[at]):
-                found = getattr(_ours(room), last or name, None)
-                if found is not None:
+                found = getattr(_ours(room), last or name, _ABSENT)
+                if found is not _ABSENT:  # None is a value: of what was not built
                     return found
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}' in tcdsl")
 
@@ -103,7 +110,7 @@ def attach(room: str) -> None:
     layers, as PyTorch's has.
     """
     for at, names, _rooms in _FILES:
-        if at.partition(".")[0] != room or at.endswith("._utils"):
+        if not at or at.partition(".")[0] != room or at.endswith("._utils"):
             continue
         package = importlib.import_module(f"tcdsl.{at}")
         for name in names.split():

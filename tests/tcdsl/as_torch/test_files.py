@@ -18,7 +18,10 @@ SCRIPT = """
 import torch
 import torch.nn as nn
 import torch.nn.modules.transformer as transformer
+import torch.functional
+import torch.types
 import torch.utils.data._utils
+import torch.version
 from torch.distributions.kl import register_kl
 from torch.distributions.normal import Normal
 from torch.nn.common_types import _size_2_t
@@ -32,12 +35,18 @@ from torch.nn.utils.clip_grad import clip_grad_norm_
 from torch.optim.adam import Adam
 from torch.optim.lr_scheduler import _LRScheduler
 from torch.utils.data._utils.collate import default_collate
+from torch.types import Device, Number, _size, _dtype
 from torch.utils.data.dataloader import DataLoader
+from torch.utils.hooks import RemovableHandle
 
 print(isinstance(nn.BatchNorm2d(2), nn.modules.batchnorm._BatchNorm), issubclass(Conv2d, _ConvNd))
 print(nn.modules.linear.Linear is nn.Linear is Linear, torch.optim.Adam is Adam)
 print(torch.distributions.normal.Normal is Normal is torch.distributions.Normal, _pair(3))
 print(torch.utils.data._utils.collate.default_collate([1, 2]), transformer.TransformerEncoder)
+print(torch.version.__version__ == torch.__version__, torch.version.cuda, isinstance(3, Number),
+      isinstance(torch.device("cpu"), Device),
+      isinstance(nn.Linear(1, 1).weight.register_hook(print), RemovableHandle),
+      torch.functional.einsum is torch.einsum)
 print(ReflectionPad2d, hasattr(torch.nn.modules.batchnorm, "no_such_name"))
 """
 
@@ -47,11 +56,16 @@ def test_a_script_finds_what_it_imports() -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
     assert said[:3] == ["True True", "True True", "True (3, 3)"]
     assert said[3].startswith("tensor([1, 2])")
-    assert said[4].endswith(" False")
+    assert said[4] == "True None True True True True"
+    assert said[5].endswith(" False")
 
 
 def test_every_file_is_pytorchs() -> None:
-    found = [name for at, words, _ in files._FILES for name in (f"{at}.{w}" for w in words.split())]
+    found = [
+        name
+        for at, words, _ in files._FILES
+        for name in (f"{at}.{w}".lstrip(".") for w in words.split())
+    ]
     assert len(found) == len({*found})
     for name in found:
         assert importlib.util.find_spec(f"torch.{name}") is not None, name
