@@ -1,5 +1,14 @@
 """Linear algebra, as PyTorch's `torch.linalg` has it."""
 
+from tcdsl.ops.decompositions import (
+    cholesky_ex,
+    inv_ex,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    matrix_exp,
+)
 from tcdsl.ops.linear_algebra import (
     LinAlgError,
     cholesky,
@@ -33,6 +42,7 @@ from tcdsl.ops.linear_algebra import (
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cholesky_ex",
     "cond",
     "cross",
     "det",
@@ -42,8 +52,14 @@ __all__ = [
     "eigvals",
     "eigvalsh",
     "inv",
+    "inv_ex",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",

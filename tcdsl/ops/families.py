@@ -50,6 +50,7 @@ FAMILIES = (
     "patches",
     "composed",
     "linear_algebra",
+    "decompositions",
 )
 for _name in FAMILIES:
     importlib.import_module(f"tcdsl.ops.{_name}")

@@ -181,6 +181,17 @@ def cholesky(name: str, array: Array, upper: bool) -> Array:
     raise AssertionError("NumPy and SciPy differ in what is positive definite")
 
 
+def first_minors(array: Array, upper: bool) -> Array:
+    """Return the order of the first minor that is not positive, int32; 0 where all are."""
+    lower = np.swapaxes(array, -2, -1) if upper else array
+    found = np.zeros(array.shape[:-2], np.int32)
+    for at in _batch(array):
+        triangle, order = _routine("potrf", array)(lower[at], lower=1)
+        lost = np.flatnonzero(np.isnan(np.diagonal(triangle)))  # what some LAPACKs do not tell
+        found[at] = order or (lost[0] + 1 if lost.size else 0)
+    return found
+
+
 def factored(array: Array) -> tuple[Array, Array, Array]:
     """Return L and U in one matrix, the rows that were exchanged, and where U has its first zero.
 

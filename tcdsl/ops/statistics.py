@@ -114,6 +114,79 @@ def diff(
     return found
 
 
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Return the slopes along dimensions, by what lies on both sides of an element.
+
+    Parameters
+    ----------
+    input : Tensor
+    spacing : float, or a sequence of floats or of Tensors of one dimension, one a dimension
+        How far apart elements are, or where they are.
+    dim : int or sequence of int, optional
+        All by default.
+    edge_order : {1, 2}
+        How many neighbours the elements at the ends look at.
+    """
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [dim_of(d, input.ndim) for d in dims]
+    each = [spacing] * len(dims) if isinstance(spacing, int | float) else list(spacing)
+    if len(each) != len(dims):
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+            f"{len(dims)}, but got a list of length {len(each)}"
+        )
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
+    made = input if input.dtype.is_floating_point else input.to(floating((input,)))
+    return tuple(_slopes(made, d, h, edge_order) for d, h in zip(dims, each, strict=True))
+
+
+def _slopes(f: Tensor, dim: int, spacing: Any, order: int) -> Tensor:
+    """Return the slopes of parabolas through three neighbours, or at the ends of lines."""
+    n = f.shape[dim]
+    widths = diff(spacing) if isinstance(spacing, Tensor) else None
+
+    def step(at: int, count: int) -> Any:
+        if widths is None:
+            return spacing
+        return widths.narrow(0, at, count).reshape(*(-1 if d == dim else 1 for d in range(f.ndim)))
+
+    def part(at: int, count: int) -> Any:
+        return f.narrow(dim, at, count)
+
+    below, above = step(0, n - 2), step(1, n - 2)
+    both = below + above
+    if widths is None:
+        middle = (part(2, n - 2) - part(0, n - 2)) / both
+    else:
+        left, right = part(0, n - 2) * (above / below), part(2, n - 2) * (below / above)
+        middle = (right - left) / both + part(1, n - 2) * ((above - below) / (below * above))
+    if order == 1:
+        first = (part(1, 1) - part(0, 1)) / step(0, 1)
+        last = (part(n - 1, 1) - part(n - 2, 1)) / step(n - 2, 1)
+    else:
+        first = _at_end(part(0, 1), part(1, 1), part(2, 1), step(0, 1), step(1, 1))
+        last = -_at_end(
+            part(n - 1, 1), part(n - 2, 1), part(n - 3, 1), step(n - 2, 1), step(n - 3, 1)
+        )
+    return cat([first, middle, last], dim)
+
+
+def _at_end(f: Any, g: Any, h: Any, near: Any, far: Any) -> Any:
+    """Return the slope at f of the parabola through it and the next two, so far from each other."""
+    both = near + far
+    return (
+        g * (both / (near * far)) - f * ((both + near) / (near * both)) - h * (near / (far * both))
+    )
+
+
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """Return integrals along a dimension by the trapezoidal rule."""
     dim = dim_of(dim, y.ndim)
@@ -129,8 +202,25 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -
     return (middle * widths).sum(dim)  # type: ignore[no-any-return]
 
 
-def cov(input: Tensor, *, correction: int = 1) -> Tensor:
-    """Return the covariances of rows, whose elements are observations."""
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Return the covariances of rows, whose elements are observations.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, L) or (L,)
+    correction : int
+        What is taken off the number of observations.
+    fweights : Tensor of integers, shape (L,), optional
+        How often each observation was made.
+    aweights : Tensor, shape (L,), optional
+        How much each counts.
+    """
     if input.ndim > 2:
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with "
@@ -139,9 +229,38 @@ def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     if not input.dtype.is_floating_point:
         input = input.to(floating((input,)))
     rows = input.reshape(1, -1) if input.ndim < 2 else input
-    apart = rows - mean(rows, 1, keepdim=True)
-    made = matmul(apart, apart.t()) / max(rows.shape[1] - correction, 0)
+    if fweights is None and aweights is None:
+        apart = rows - mean(rows, 1, keepdim=True)
+        made = matmul(apart, apart.t()) / max(rows.shape[1] - correction, 0)
+    else:
+        made = _weighed_cov(rows, correction, fweights, aweights)
     return made if input.ndim == 2 else made.reshape(())  # type: ignore[no-any-return]
+
+
+def _weighed_cov(
+    rows: Tensor, correction: int, often: Tensor | None, much: Tensor | None
+) -> Tensor:
+    for name, given, is_whole in (("fweights", often, True), ("aweights", much, False)):
+        if given is None:
+            continue
+        if given.ndim > 1 or given.numel() != rows.shape[1]:
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the "
+                f"input but got {given.numel()} != {rows.shape[1]}"
+            )
+        if is_whole == given.dtype.is_floating_point:
+            kind = "integral" if is_whole else "floating point"
+            raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with "
+                               f"{given.dtype} dtype")  # fmt: skip
+        if (given < 0).any().item():
+            raise RuntimeError(f"cov(): {name} cannot be negative")
+    both = [w.to(rows.dtype) for w in (often, much) if w is not None]
+    weights = both[0] if len(both) == 1 else both[0] * both[1]
+    whole = weights.sum()
+    apart = rows - (rows * weights).sum(1, keepdim=True) / whole
+    taken: Any = correction if much is None else correction * (weights * both[-1]).sum() / whole
+    made: Tensor = matmul(apart * weights, apart.t()) / (whole - taken).clamp(min=0)
+    return made
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -159,7 +278,7 @@ _BOTH: tuple[Any, ...] = (
 )  # fmt: skip
 for _function in _BOTH:
     publish(_function, (_function.__name__,))
-_FREE: tuple[Any, ...] = (std_mean, var_mean, trapezoid)
+_FREE: tuple[Any, ...] = (std_mean, var_mean, trapezoid, gradient)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
 publish(trapezoid, ("trapz",), on=("torch",))

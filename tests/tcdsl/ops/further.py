@@ -163,6 +163,17 @@ def statistics() -> Iterator[Sample]:
     yield Sample("cov", (A,))
     yield Sample("cov", (ROW,), {"correction": 0})
     yield Sample("corrcoef", (A,), order=1, rtol=1e-8)
+    often, much = np.array([1, 2, 0, 3, 1]), np.array([0.5, 1.5, 2.0, 0.1, 1.0])
+    yield Sample("cov", (A,), {"fweights": often}, order=1)
+    yield Sample("cov", (A,), {"aweights": much, "correction": 0}, order=1)
+    yield Sample("cov", (ROW,), {"fweights": often, "aweights": much}, order=1)
+    yield Sample("gradient", (CUBE,), {"spacing": 0.5})
+    yield Sample("gradient", (CUBE,), {"dim": (0, -1)})
+    places = np.array([0.0, 0.5, 2.0, 2.2, 3.0])
+    for edge in (1, 2):
+        along: dict[str, Any] = {"dim": 1, "edge_order": edge}
+        yield Sample("gradient", (A,), {"spacing": [places], **along}, rtol=1e-8)
+        yield Sample("gradient", (A,), {"spacing": [0.3], **along})
 
 
 def between() -> Iterator[Sample]:

@@ -42,6 +42,9 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("multi_dot", ([TALL, WIDE[0], RNG.standard_normal((5, 2))],), {}),
     ("multi_dot", ([VECTOR, SQUARE[0], VECTOR],), {}), ("vecdot", (TALL, TALL[::-1].copy()), {}),
     ("cross", (TALL, TALL[::-1].copy()), {}), ("diagonal", (WIDE,), {"offset": 1}),
+    ("matrix_exp", (SQUARE,), {}), ("matrix_exp", (SQUARE[0] / 9,), {}),
+    ("matrix_exp", (np.zeros((2, 3, 3)),), {}), ("inv_ex", (SQUARE,), {}),
+    ("cholesky_ex", (POSITIVE,), {}), ("cholesky_ex", (POSITIVE,), {"upper": True}),
 ]  # fmt: skip
 
 
@@ -109,3 +112,40 @@ def test_what_is_refused_is_refused_in_words() -> None:
     ):
         with pytest.raises(RuntimeError, match=words):
             call()
+
+
+def test_l_and_u_solve_as_torchs() -> None:
+    right = RNG.standard_normal((2, 4, 3))
+    ours = linalg.lu_factor(tensor(SQUARE))
+    theirs = torch.linalg.lu_factor(torch.tensor(SQUARE))
+    assert ours.pivots.tolist() == theirs.pivots.tolist()
+    for left in (True, False):
+        b = right if left else np.ascontiguousarray(np.swapaxes(right, -2, -1))
+        for adjoint in (True, False):
+            mine = tensor(b, requires_grad=True)
+            found = linalg.lu_solve(ours.LU, ours.pivots, mine, left=left, adjoint=adjoint)
+            yours = torch.tensor(b, requires_grad=True)
+            wanted = torch.linalg.lu_solve(*theirs, yours, left=left, adjoint=adjoint)
+            np.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy(), 1e-9)
+            (found**2).sum().backward()
+            (wanted**2).sum().backward()
+            np.testing.assert_allclose(mine.grad.numpy(), yours.grad.numpy(), 1e-9)
+    for part, wanted in zip(
+        linalg.lu(tensor(TALL)), torch.linalg.lu(torch.tensor(TALL)), strict=True
+    ):
+        np.testing.assert_allclose(part.numpy(), wanted.numpy(), 1e-9, 1e-12)
+
+
+def test_what_fails_is_told() -> None:
+    lost = np.array([np.eye(3), np.diag([1.0, -1.0, 2.0]), np.diag([2.0, 3.0, 0.0])])
+    found, wanted = linalg.cholesky_ex(tensor(lost)), torch.linalg.cholesky_ex(torch.tensor(lost))
+    assert found.info.tolist() == wanted.info.tolist() == [0, 2, 3]
+    assert found.L[0].tolist() == wanted.L[0].tolist()
+    assert found.L[1:].isnan().all()
+    found, wanted = linalg.inv_ex(tensor(lost)), torch.linalg.inv_ex(torch.tensor(lost))
+    assert found.info.tolist() == wanted.info.tolist() == [0, 0, 3]
+    assert found.inverse[:2].tolist() == wanted.inverse[:2].tolist()
+    for call in (linalg.cholesky_ex, linalg.inv_ex, linalg.lu_factor_ex):
+        with pytest.raises(RuntimeError):
+            call(tensor(lost), check_errors=True)
+    assert linalg.lu_factor_ex(tensor(lost)).info.tolist() == [0, 0, 3]
