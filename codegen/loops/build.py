@@ -60,7 +60,7 @@ INT = Scalar(INT32)  # what phases and plans return
 
 
 def phase_function(name: str, body: Stmt) -> Function:
-    """Return a phase: it runs tasks [begin, end) and gives 0."""
+    """Return a phase: it runs tasks [begin, end) and gives 0, or 1 after a fault."""
     return Function(name, PHASE_PARAMS, body, "phase", INT)
 
 

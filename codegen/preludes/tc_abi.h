@@ -28,7 +28,7 @@ typedef struct {
 } tc_plan;
 
 /* First fault wins (compare-and-swap on code): 1 subscript out of bounds. A phase that faults
- * returns 0; the launcher starts no more tasks, waits for those that run, and raises. */
+ * returns 1, any other 0; the launcher starts no more tasks, waits for those that run, and raises. */
 typedef struct { tc_i64 code, tensor, dim, value, extent; } tc_error;
 
 typedef struct {

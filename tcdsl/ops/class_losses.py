@@ -16,13 +16,15 @@ from tcdsl.ops.table import Family, op_of_text
 
 ops = Family(__file__)
 _multi_margin = ops.op("multi_margin")
+_multi_margin_weighted = ops.op("multi_margin_weighted")
 _multilabel_margin = ops.op("multilabel_margin")
 
 
 @cache
 def _op(name: str, rank: int) -> Op:
     """Return the op of a definition for targets of rank 2, or 1: nothing is behind the classes."""
-    vjp = {"cross_entropy": "cross_entropy_vjp", "nll_count": None, "nll_weight": None}
+    by_hand = {n: f"{n}_vjp" for n in ("cross_entropy", "nll_mean")}
+    vjp = {**by_hand, "nll_count": None, "nll_weight": None}
     back = vjp.get(name, "derived")
     text = "\n".join(ops.text(n) for n in (name, back) if n not in (None, "derived"))
     if rank == 1:
@@ -100,6 +102,9 @@ def nll_loss(
     """
     scores, classes, shape = _of_classes(input, target)
     how = reduction_of(reduction, size_average, reduce)
+    if weight is None and how == "mean":
+        mean, _ = _op("nll_mean", classes.ndim)(scores, classes, ignore_index)
+        return mean  # type: ignore[no-any-return]
     if weight is None:
         elements = _op("nll", classes.ndim)(scores, classes, ignore_index)
     else:
@@ -212,15 +217,15 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return what the target's score lacks of a margin above all others, to the power p: 1 or 2."""
-    from tcdsl.ops.internal import filled
-
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     how = reduction_of(reduction, size_average, reduce)
     scores = input.unsqueeze(0) if input.ndim == 1 else input
+    classes = target if target.ndim == 1 else target.reshape(-1)
     if weight is None:
-        weight = filled(scores.detach().select(0, 0), 1.0)
-    elements = _multi_margin(scores, target.reshape(-1), weight, margin, int(p))
+        elements = _multi_margin(scores, classes, margin, int(p))
+    else:
+        elements = _multi_margin_weighted(scores, classes, weight, margin, int(p))
     return mean_or_sum(elements.squeeze(0) if input.ndim == 1 else elements, how)
 
 

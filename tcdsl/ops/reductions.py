@@ -431,23 +431,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the products of all elements up to each, along a dimension.
-
-    Steps along a dimension wait for each other, and rows do not: where there are many rows whose
-    elements lie next to each other they are stepped through side by side, in a transposed copy.
-    """
-    if dtype is not None:
-        return _typed(cumprod(_typed(input, dtype), dim), dtype)
-    shape = tuple(input.shape)
-    last = len(shape) - 1
-    if last < 1 or dim_of(dim, len(shape)) != last or input.numel() < 4096:
-        return _along("cumprod", input, dim, None)
-    rows = input.numel() // shape[last]
-    if rows < 8 or not input.is_contiguous():
-        return _along("cumprod", input, dim, None)
-    columns = input.view(rows, shape[last]).t().contiguous()
-    made: Tensor = _along("cumprod", columns, 0, None).t().contiguous().view(*shape)
-    return made
+    """Return the products of all elements up to each, along a dimension."""
+    return _typed(_along("cumprod", _typed(input, dtype), dim, None), dtype)
 
 
 for made in (
