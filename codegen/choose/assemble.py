@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tcdsl.codegen.choose.arrange import LINE, Arrangement, aligned_bytes, places
+from tcdsl.codegen.choose.turns import joined
 from tcdsl.codegen.forms.base.context import Context, GpuContext, GroupContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
@@ -58,11 +59,19 @@ def assemble(
     ScheduleError
         If there are more phases, plan parameters or loops than an executable has.
     """
-    phases = [p for one in lowered for p in (*one.phases, *one.ahead)]
+
+    def ahead(loop: int) -> Iterator[tuple[int, Phase]]:
+        for i, one in enumerate(lowered):
+            if one.ahead_of == loop:
+                yield from ((i, p) for p in one.ahead)
+
+    own = [[*_functions(ctx, one)] for ctx, one in zip(contexts, lowered, strict=True)]
+    placed, spans = _in_order(program, contexts, [one.phases for one in lowered], ahead)
+    changed, placed, spans = joined(program, spec, (f for x in own for f in x), placed, spans, name)
     params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
     for count, most, what in (
         (len(program.loops), MAX_LOOPS, "loops"),
-        (len(phases), MAX_PHASES, "phases"),
+        (len(placed), MAX_PHASES, "phases"),
         (params, MAX_PARAMS, "plan parameters"),
     ):
         if count > most:
@@ -72,21 +81,17 @@ def assemble(
             )
     functions: list[Function] = []
     calls: list[Stmt] = []
-
-    def ahead(loop: int) -> Iterator[tuple[int, Phase]]:
-        for i, one in enumerate(lowered):
-            if one.ahead_of == loop:
-                yield from ((i, p) for p in one.ahead)
-
-    placed, spans = _in_order(program, contexts, [one.phases for one in lowered], ahead)
     for i, (ctx, one) in enumerate(zip(contexts, lowered, strict=True)):
-        functions += _functions(ctx, one)
+        functions += (changed.pop(f.name, f) for f in own[i])
         numbered = [(k, p) for k, (group, p) in enumerate(placed) if group == i]
         planner = _group_plan(ctx, one, numbered, len(arrangement.temps))
         functions.append(planner)
         calls.append(b.do(planner.name, b.ARGS, b.PLAN))
+    functions += changed.values()
+    while spans and spans[-1][0] == spans[-1][1]:  # others keep their places in `args->turn`
+        spans.pop()
     loops = []
-    for k, (loop, (first, last)) in enumerate(zip(program.loops, spans, strict=True)):
+    for k, (loop, (first, last)) in enumerate(zip(program.loops, spans, strict=False)):
         function = _range(program, spec, f"{name}_turns{k}", loop)
         functions.append(function)
         loops.append(PhaseLoop(first, last, function.name))

@@ -1,0 +1,98 @@
+"""Loops whose turns have single points are one phase each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.loops.loopir import Call, Let, Pointer
+from tcdsl.codegen.loops.walk import all_exprs, walk_stmt
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.errors import BoundsError
+from tests.codegen.harness import Array, Case, Problem, differential, problem, run_cases, spec_of
+
+RNG = np.random.default_rng(7)
+SHUFFLE = """def f(T(N) X, int32(N) I) -> (T(N) Y) {
+  rest(i) = X(i)
+  for i in 0:N {
+    Y(i) = rest(I(i))
+    first(0) = rest(i)
+    rest(I(i)) = first(0)
+  }
+}"""
+TWO_STATES = """def f(T(N) X) -> (T(N) level, T(N) trend) {
+  level(0) = X(0)
+  trend(0) = 0
+  for t in 1:N {
+    level(t) = 0.5 * X(t) + 0.5 * (level(t - 1) + trend(t - 1))
+    trend(t) = 0.25 * (level(t) - level(t - 1)) + 0.75 * trend(t - 1)
+  }
+}"""
+NESTED = """def f(T(N,M) X) -> (T(N,M) Y, T(N) s) {
+  s(n) = 0
+  for i in 0:N {
+    for j in 0:M {
+      s(i) = s(i) * 0.5 + X(i, j)
+      Y(i, j) = s(i) + i
+    }
+    s(i) = s(i) + Y(i, M - 1)
+  }
+}"""
+# The first loop is joined; the second has rows in its turns, and reads its own variable.
+BESIDE = """def f(T(N,M) X) -> (T(N,M) Y, T(M) p) {
+  p(0) = X(0, 0)
+  for j in 1:M { p(j) = p(j - 1) * 0.5 + X(0, j)  last(0) = p(j) }
+  Y(n, m) = X(n, m) + last(0)
+  for i in 1:N { Y(i, m) = Y(i - 1, m) * 0.5 + i + p(m) }
+}"""
+PROGRAMS = {"shuffle": SHUFFLE, "two states": TWO_STATES, "nested": NESTED, "beside": BESIDE}
+LEFT = {"shuffle": 0, "two states": 0, "nested": 0, "beside": 2}  # loops of the launcher
+
+
+def made(name: str, n: int, m: int, dtype: str = "float") -> Problem:
+    text = PROGRAMS[name].replace("T(", f"{dtype}(")
+    x: tuple[Array, ...] = (RNG.standard_normal((n, m)),)
+    if name == "two states":
+        x = (x[0][:, 0],)
+    if name == "shuffle":
+        x = x[0][:, 0], np.array([RNG.integers(i, n) for i in range(n)], np.int32)
+    return problem(text, x[0].astype({"float": "float32"}.get(dtype, dtype)), *x[1:])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_loop_whose_turns_are_points_is_one_phase(name: str, exact: bool) -> None:
+    p = made(name, 5, 400)
+    spec = spec_of(p, exact=exact)
+    lower = compiler.lower if exact else compiler.lower_generic
+    unit = lower(p.program, spec, Config(), detect(), p.sizes, "k")
+    (exe,) = unit.executables
+    spans = [(x.first, x.last) for x in exe.loops]
+    assert len(spans) == LEFT[name], spans
+    assert all(x < y for x, y in spans[-1:]), "loops that are left keep their places, no more"
+    functions = {f.name: f for f in unit.functions}
+    joined = [f for f in unit.functions if "_loop" in f.name]
+    called = {e.function for f in joined for e in all_exprs(f.body) if isinstance(e, Call)}
+    points = [functions[name] for name in called & functions.keys()]
+    pointers = [s.var.type for f in points for s in walk_stmt(f.body) if isinstance(s, Let)]
+    assert len(points) > 1
+    assert not any(isinstance(t, Pointer) and t.restrict for t in pointers)
+
+
+@pytest.mark.cc
+def test_they_mean_what_the_text_says() -> None:
+    shapes = ((1, 1), (7, 5), (3, 1), (33, 64))
+    cases = [Case(made(x, *shape), e) for x in PROGRAMS for shape in shapes for e in (True, False)]
+    cases += [Case(made(x, 9, 4, "double"), False) for x in PROGRAMS]
+    differential(cases, terms=64)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_point_outside_ends_the_loop(exact: bool) -> None:
+    p = made("shuffle", 9, 1)
+    p.args[1][4] = 9
+    with pytest.raises(BoundsError, match="9 of 9"):
+        run_cases([Case(p, exact)])
