@@ -190,14 +190,14 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
 #define TC_TABLED(S, T, N)                                                                        \
   TC_LANES1(exp, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                       \
   TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N) TC_LANES2(pow, S, T, N)                        \
-  TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)
+  TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N) TC_LANES2(atan2, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
 #define TC_TABLED_f64(S, N)                                                                       \
   TC_LANES1(expm1, S, f64, N) TC_LANES1(silu, S, f64, N) TC_LANES1(tanh, S, f64, N) TC_LANES1(erf, S, f64, N)                 \
   TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)                                            \
-  TC_LANES1(log2, S, f64, N) TC_LANES1(log10, S, f64, N)
+  TC_LANES1(log2, S, f64, N) TC_LANES1(log10, S, f64, N) TC_LANES2(atan2, S, f64, N)
 #else
 #define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N)
 #define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N)
@@ -223,6 +223,9 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
 #define TC_VECTOR_MATH(S, T, N, SI, ALL)                                                          \
   TC_FN tc_v##S tc_fabs_v##S(tc_v##S x) { return (tc_v##S)((tc_v##SI)x & ALL); }                  \
   TC_FN tc_v##S tc_abs_v##S(tc_v##S x) { return tc_fabs_v##S(x); }                                \
+  TC_FN tc_v##S tc_copysign_v##S(tc_v##S x, tc_v##S s) {                                          \
+    return (tc_v##S)(((tc_v##SI)x & ALL) | ((tc_v##SI)s & ~ALL));                                 \
+  }                                                                                               \
   TC_FN tc_v##SI tc_abs_v##SI(tc_v##SI x) { return tc_select_v##SI(x < 0, -x, x); }               \
   TC_VECTOR_SIMPLE(S, (tc_##T)1) TC_VECTOR_SIMPLE(SI, 1)                                          \
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \

@@ -321,4 +321,48 @@ TC_FN tc_v16f32 tc_pow_v16f32(tc_v16f32 x, tc_v16f32 y) {
     return tc_pow_lanes(x, y);
   return tc_pow_quick(x, y);
 }
+
+/* ---- the angle of a point: float32 in float64 */
+
+/* Of slopes j / 15. */
+static const tc_f64 tc_angles[16] TC_TABLE = {
+    0.0, 0.06656816377582381, 0.13255153229667402, 0.19739555984988078, 0.26060239174734096,
+    0.3217505543966422, 0.3805063771123649, 0.43662715981354133, 0.4899573262537283,
+    0.5404195002705842, 0.5880026035475675, 0.6327488350021832, 0.6747409422235527,
+    0.714090698612158, 0.7509290623979403, 0.7853981633974483};
+/* The angle of (large, small) by that of slope c = j / 15 next to it: t = (small - c large) /
+ * (large + c small), |t| < 1 / 29, by an inverse of 14 bits, which becomes one of 42. */
+TC_FN tc_v8f64 tc_angle_near(tc_v8f64 small, tc_v8f64 large, tc_v8f64 j) {
+  tc_v8f64 c = j * (1.0 / 15.0), num = small - c * large, den = large + c * small;
+  tc_v8f64 inverse = __builtin_ia32_rcp14pd512_mask(den, den, (char)-1);
+  tc_v8f64 off = 1.0 - den * inverse, t = num * inverse;
+  t = t + t * (off * off + off);
+  tc_v8f64 z = t * t, p = 0.19985 * z - 0.3333333333333333;
+  return tc_lookup_f64(tc_angles, (tc_v8i64)(j + 0x1.8p52)) + (t * z * p + t);
+}
+/* Of half a circle, from that of an eighth: where the point is nearer to the y axis, left of it. */
+TC_FN tc_v8f64 tc_angle_turned(tc_v8f64 a, tc_m8f64 is_steep, tc_m8f64 is_left) {
+  a = tc_keep_v8f64(is_steep, 0x1.921fb54442d18p+0 - a, a);
+  return tc_keep_v8f64(is_left, 0x1.921fb54442d18p+1 - a, a);
+}
+TC_FAR2(atan2)
+TC_FN tc_v16f32 tc_atan2_v16f32(tc_v16f32 y, tc_v16f32 x) {
+  tc_v16i32 a = (tc_v16i32)y & 0x7fffffff, b = (tc_v16i32)x & 0x7fffffff, zero = {0};
+  tc_m16f32 is_steep = (tc_m16f32)__builtin_ia32_cmpd512_mask(a, b, 6, (short)-1);
+  tc_m16f32 is_left = (tc_m16f32)__builtin_ia32_cmpd512_mask((tc_v16i32)x, zero, 1, (short)-1);
+  tc_v16f32 large = tc_keep_v16f32(is_steep, (tc_v16f32)a, (tc_v16f32)b);
+  tc_v16f32 small = tc_keep_v16f32(is_steep, (tc_v16f32)b, (tc_v16f32)a);
+  /* 2^-100 to 2^100: neither NaN nor infinite, not both zero, and inverses are normal */
+  if (__builtin_expect(__builtin_ia32_ucmpd512_mask((tc_v16i32)large - 0x0d800000,
+                                                    zero + 0x64000000, 5, (short)-1), 0))
+    return tc_atan2_lanes(y, x);
+  tc_v16f32 slope = small * __builtin_ia32_rcp14ps512_mask(large, large, (short)-1);
+  tc_v16f32 j = (slope * 15.0f + 0x1.8p23f) - 0x1.8p23f;
+  tc_v8f64 low = tc_angle_near(tc_low_v8f64(small), tc_low_v8f64(large), tc_low_v8f64(j));
+  tc_v8f64 high = tc_angle_near(tc_high_v8f64(small), tc_high_v8f64(large), tc_high_v8f64(j));
+  low = tc_angle_turned(low, (tc_m8f64)is_steep, (tc_m8f64)is_left);
+  high = tc_angle_turned(high, (tc_m8f64)(is_steep >> 8), (tc_m8f64)(is_left >> 8));
+  tc_v16i32 sign = (tc_v16i32)y & (-0x7fffffff - 1);
+  return (tc_v16f32)((tc_v16i32)tc_join_v16f32(low, high) | sign);
+}
 #endif

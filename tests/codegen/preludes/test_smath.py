@@ -41,6 +41,7 @@ VECTOR_CASES = [(n, "f32") for n in VECTORS] + [
     for n in (
         "abs",
         "clamp",
+        "copysign",
         "elu",
         "exp",
         "fabs",
@@ -409,3 +410,37 @@ def test_gcc_makes_vector_code_of_loops(t: str, tmp_path: Path) -> None:
     if t == "f32":
         wanted = [n for n in BUILTINS if n not in SCALAR_F32 and BUILTINS[n].result != "bool"]
     assert set(wanted) - vectorised(wanted, t, tmp_path) == set()
+
+
+def test_angles_of_points_in_vectors(vectors: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(5)
+    y, x = rng.standard_normal((2, 1 << 16)).astype(np.float32)
+    slopes = (rng.integers(0, 31, 1 << 16) / 30).astype(np.float32)  # between two of the table too
+    small = (y * 1e-30).astype(np.float32)
+    info = np.finfo(np.float32)
+    rare: list[float] = [0, 3e-39, 2.0**-100, 1, 2.0**100, np.inf]
+    rare += map(float, (info.smallest_subnormal, info.tiny, info.max))
+    rare += [s * (1 + e) for s in (2.0**-100, 2.0**100) for e in (-(2.0**-24), 2.0**-23)]
+    ends = np.array([*rare, *(-v for v in rare), np.nan], np.float32)
+    far_y, far_x = (a.ravel()[: ends.size**2 // 16 * 16] for a in np.meshgrid(ends, ends))
+    one_y, one_x = (np.tile(a[: far_y.size], 16) for a in (y, x))  # one rare point in a vector
+    one_y[:: 16 + 1], one_x[:: 16 + 1] = (
+        np.resize(a, one_y[:: 16 + 1].size) for a in (far_y, far_x)
+    )
+    points = (
+        (y, x),
+        (y, slopes * y),
+        (slopes * x, x),
+        (small, x),
+        (y, small),
+        (y * 0, x),
+        (y, x * 0),
+    )
+    for a, b in (*points, (far_y, far_x), (one_y, one_x)):
+        got = run(vectors, "vec_atan2_f32", np.float32, a, b)
+        want = np.arctan2(a.astype(np.float64), b.astype(np.float64))
+        error, at = worst(errors(got, want, np.float32), a, b)
+        assert error <= SEVERAL["atan2"][0], at
+        np.testing.assert_array_equal(
+            np.signbit(got)[~np.isnan(got)], np.signbit(a)[~np.isnan(got)]
+        )
