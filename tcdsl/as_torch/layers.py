@@ -45,10 +45,20 @@ def scale_factor() -> None:
     now = functional.interpolate
 
     @functools.wraps(now)
-    def interpolate(*args: Any, **kwargs: Any) -> Tensor:
-        if len(args) < 6 and "recompute_scale_factor" not in kwargs:
-            kwargs["recompute_scale_factor"] = True
-        return now(*args, **kwargs)
+    def interpolate(
+        input: Tensor,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+        antialias: bool = False,
+    ) -> Tensor:
+        if recompute_scale_factor is None and scale_factor is not None:
+            recompute_scale_factor = True
+        return now(
+            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        )
 
     _swap("interpolate", interpolate)
     _swap("upsample", interpolate)
