@@ -224,7 +224,7 @@ def _kernels(ctx: Context, panel: Panel, g: Blocking, heights: set[int]) -> Kern
         rows |= {1}
     vectors = {nv if columns >= width else 0, -(-(columns % width) // panel.lanes)} - {0}
     tiles = tuple((r, v) for v in sorted(vectors) for r in sorted(rows))
-    return Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
+    return Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine))
 
 
 def _walk(parts: Parts) -> RowWalk:

@@ -77,7 +77,7 @@ def products_ns(ctx: Context, panel: Panel) -> float:
 def _kernels(ctx: Context, panel: Panel, g: Blocking) -> Kernels:
     """Return the register tiles of the library."""
     tiles = kernel_set(ctx.machine.registers)
-    return Kernels(panel, ctx.machine, tiles, strides_of(panel, g), in_parts=True)
+    return Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine), in_parts=True)
 
 
 def _chosen(ctx: Context, panel: Panel) -> ContractionChoice:

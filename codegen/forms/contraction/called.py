@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_kernel, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import finish_pass
 from tcdsl.codegen.forms.contraction.kernel import (
+    FEW_REGISTERS,
     RegisterTile,
     Strides,
     kernel_params,
@@ -60,7 +63,8 @@ class Kernels:
         by_table = self.strides.b_k == "table"
         panel = self.panel
         term = panel.problem.term
-        return Tiles(panel.vector, self.machine.registers, by_table, panel.words, term)
+        ahead = self.strides.asks == "b"
+        return Tiles(panel.vector, self.machine.registers, by_table, panel.words, term, ahead)
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -274,11 +278,11 @@ def _joining(panel: Panel) -> Joining:
     return Joining(panel.vector, panel.stored(c), c.linear(panel.problem.n) is None)
 
 
-def strides_of(panel: Panel, g: Blocking, *, rows_ahead: bool = False) -> Strides:
+def strides_of(panel: Panel, g: Blocking, machine: Machine, *, a_is_far: bool = False) -> Strides:
     """Return the strides that a blocking makes constants, else None for a parameter.
 
     Packed operands have the rows or columns of the tile at hand as their stride. A direct b whose
-    reduction indices do not fuse has a table.
+    reduction indices do not fuse has a table. a_is_far: no cache holds it.
     """
     p = panel.problem
 
@@ -289,7 +293,10 @@ def strides_of(panel: Panel, g: Blocking, *, rows_ahead: bool = False) -> Stride
 
     direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
     by_table = panel.extents().keeps_b
-    asks = panel.shares and panel.words is None
+    has_room = machine.registers > FEW_REGISTERS
+    asks: Literal["", "b", "ab"] = ""
+    if panel.shares and panel.words is None:
+        asks = "ab" if has_room else "b" if p.natural and not panel.extents().packs_b else ""
     if not panel.fuses:
         return Strides(b_k="table" if by_table else None, asks=asks)
     return Strides(
@@ -299,5 +306,7 @@ def strides_of(panel: Panel, g: Blocking, *, rows_ahead: bool = False) -> Stride
         c_row=None if panel.has_stage else known(p.c, p.m),
         asks=asks,
         ahead=p.natural and direct_b,
-        rows_ahead=rows_ahead and direct_a and panel.words is None and known(p.a, p.k) == 1,
+        rows_ahead=(
+            a_is_far and has_room and direct_a and panel.words is None and known(p.a, p.k) == 1
+        ),
     )

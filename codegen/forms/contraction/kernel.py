@@ -12,7 +12,7 @@ inlined nor cloned: a compiler that knows the trip count unrolls, runs out of re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, assert_never
+from typing import Literal, Protocol, assert_never
 
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.words import Words
@@ -70,6 +70,12 @@ FIRST, LAST, WIDENS, FAR = 1, 2, 4, 8
 LINE = 64  # bytes
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level
 
+# Rows of a are fetched ahead where there are more registers than this. A step fetches the line of
+# one row of as many as a line has elements: tiles for 16 registers have 4 of them, or 6, and no
+# time for it. Times without over those with (1 thread, Zen 3): 512^3 0.87, 1000^3 0.9, 1024^3 0.65,
+# 16384x100 by 100x48 0.9.
+FEW_REGISTERS = 16
+
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
 # machine) and 3s: few enough integer registers for any tile.
 ROW_GROUP = 4
@@ -117,7 +123,7 @@ class Strides:
     the reduction indices do not fuse into one. ahead: b comes from afar, row by row: the lines
     behind a tile's columns are fetched for the next panel. rows_ahead: a comes from afar, its rows
     run along k: the lines of the next tile's rows are fetched, of each step a few. asks: how far
-    ahead both are fetched are parameters, 0 for not at all.
+    ahead those of its letters are fetched are parameters, 0 for not at all.
     """
 
     a_row: int | None = None
@@ -126,7 +132,7 @@ class Strides:
     c_row: int | None = None
     ahead: bool = False
     rows_ahead: bool = False
-    asks: bool = False
+    asks: Literal["", "b", "ab"] = ""
 
 
 class Epilogue(Protocol):
@@ -209,7 +215,9 @@ def store_vector(
 ) -> Stmt:
     """Return the store of a vector at p, rounded to halves; nothing beyond the last column."""
     args = (p, Var("tail", tile.mask), value) if masked else (p, value)
-    return Eval(intrinsic("tc_storem" if masked else "tc_store", tile.vector, *args, stored=stored))
+    is_own = stored is None or stored == tile.dtype  # others are narrowed before
+    name = ("tc_storet" if is_own else "tc_storem") if masked else "tc_store"
+    return Eval(intrinsic(name, tile.vector, *args, stored=stored))
 
 
 def each_vector(tile: RegisterTile, body: Callable[[Expr, bool], Sequence[Stmt]]) -> list[Stmt]:
@@ -255,7 +263,8 @@ def kernel_params(
         i64("depth"),
         i64("flags"),
         i64("columns"),
-        *((i64("a_ahead"), i64("a_ahead_row"), i64("b_ahead")) if strides.asks else ()),
+        *((i64("a_ahead"), i64("a_ahead_row")) if "a" in strides.asks else ()),
+        *((i64("b_ahead"),) if "b" in strides.asks else ()),
         *epilogue.params,
     )
 
@@ -358,15 +367,16 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         return [assign(column(v), fetched(v, masked)), do("tc_pin", column(v))]
 
     def fetch_next(v: Expr, _: bool) -> list[Stmt]:
-        ahead = i64("b_ahead") if strides.asks else c64(tile.columns)
+        ahead = i64("b_ahead") if "b" in strides.asks else c64(tile.columns)
         return [do("tc_prefetch", offset(b_now, add(b_at, ahead, mul(v, tile.lanes))))]
 
     def fetch_rows() -> list[Stmt]:
         """Return the prefetch of some rows' next line: of all of them before k is a line on."""
         line = LINE // tile.factor.size_bytes
         down, along = Bin("&", k, c64(line - 1), I64), Bin("&", k, c64(-line), I64)
-        ahead = i64("a_ahead") if strides.asks else mul(tile.rows, a_row)
-        row = i64("a_ahead_row") if strides.asks else a_row
+        asks = "a" in strides.asks
+        ahead = i64("a_ahead") if asks else mul(tile.rows, a_row)
+        row = i64("a_ahead_row") if asks else a_row
         places = (add(ahead, mul(add(down, i), row), along) for i in range(0, tile.rows, line))
         return [do("tc_prefetch", offset(a, place)) for place in places]
 
@@ -408,8 +418,8 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             i64("depth"),
             Array("column", held, (tile.vectors,)),
             each_vector(tile, fetch),
-            each_vector(tile, fetch_next) if strides.ahead or strides.asks else None,
-            fetch_rows() if strides.rows_ahead or strides.asks else None,
+            each_vector(tile, fetch_next) if strides.ahead or "b" in strides.asks else None,
+            fetch_rows() if strides.rows_ahead or "a" in strides.asks else None,
             [row(g, function) for g in range(len(rows))],
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,

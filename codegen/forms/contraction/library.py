@@ -8,6 +8,7 @@ compiled when the first executable asks for it (`codegen/library`); its name say
     tc_tile_v16f32_r32           a register tile of given rows and vectors
     tc_tile_v16i32_r32_dot2      the same, of words
     tc_tile_v16f32_r32_square    the same for sums of squared differences
+    tc_tile_v8f32_r16_ahead      the same for a b whose next panel is fetched ahead
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
     tc_stream_v16f32_r32_f32     strips of b, read by given rows
     tc_pack_k_v16f32_f16         panels of an operand of unit stride along k, of halves
@@ -23,10 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from itertools import accumulate
+from typing import Literal
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_kernel, dot_params, most_rows
 from tcdsl.codegen.forms.contraction.kernel import (
+    FEW_REGISTERS,
     Plain,
     RegisterTile,
     Strides,
@@ -60,7 +63,7 @@ class Tiles:
     """All register tiles of a type: rows x vectors, which are the last two arguments.
 
     by_table: the offsets of b along k come from a table, else from a stride. words: of words. term:
-    what they sum.
+    what they sum. ahead: they fetch the next panel of b; those for many registers can do so always.
     """
 
     vector: Vector
@@ -68,6 +71,7 @@ class Tiles:
     by_table: bool = False
     words: Words | None = None
     term: Term = "product"
+    ahead: bool = False
 
     @property
     def name(self) -> str:
@@ -75,12 +79,15 @@ class Tiles:
         words = "" if self.words is None else f"_{self.words.name}"
         term = "" if self.term == "product" else f"_{self.term}"
         table = "_table" * self.by_table
-        return f"tc_tile_{_of(self.vector)}_r{self.registers}{table}{words}{term}"
+        ahead = "_ahead" * self.ahead
+        return f"tc_tile_{_of(self.vector)}_r{self.registers}{table}{words}{term}{ahead}"
 
     @property
     def strides(self) -> Strides:
         """All strides are parameters, and how far ahead is fetched; words are packed nearby."""
-        return Strides(b_k="table" if self.by_table else None, asks=self.words is None)
+        has_room = self.registers > FEW_REGISTERS and self.words is None
+        asks: Literal["", "b", "ab"] = "ab" if has_room else "b" if self.ahead else ""
+        return Strides(b_k="table" if self.by_table else None, asks=asks)
 
     @property
     def params(self) -> tuple[Var, ...]:

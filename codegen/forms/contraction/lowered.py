@@ -53,7 +53,7 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     if loop is not None:
         panel = replace(panel, kept=b.plan_param(ctx.param_base))
     far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))
-    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, rows_ahead=far))
+    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine, a_is_far=far))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = turn_ns(ctx, panel, choice)
     lowered = _lowered(
@@ -111,7 +111,7 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
             prologue.append(Let(v, b.plan_param(param)))
     g = Blocking(**fields)
     tiles = kernel_set(machine.registers)
-    kernels = Kernels(panel, machine, tiles, strides_of(panel, g), in_parts=True)
+    kernels = Kernels(panel, machine, tiles, strides_of(panel, g, machine), in_parts=True)
     functions = [declared(planning), *kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
     ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+from tcdsl.codegen.forms.contraction.kernel import FEW_REGISTERS
 from tcdsl.codegen.forms.contraction.library import (
     TRAITS,
     Dots,
@@ -82,14 +83,16 @@ def _vector(found: re.Match[str]) -> Vector:
 
 def _tiles(name: str) -> Tiles | None:
     words, terms = {w.name: w for w in ALL}, get_args(Term)
-    kind = rf"(_(?P<words>{'|'.join(words)}))?(_(?P<term>{'|'.join(terms)}))?"
+    kind = rf"(_(?P<words>{'|'.join(words)}))?(_(?P<term>{'|'.join(terms)}))?(?P<ahead>_ahead)?"
     found = re.fullmatch(rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?{kind}", name)
     if found is None:
         return None
     by_table = found["table"] is not None
     term: Term = next((t for t in terms if t == found["term"]), "product")
-    registers = int(found["registers"])
-    return Tiles(_vector(found), registers, by_table, words.get(found["words"]), term)
+    registers, ahead = int(found["registers"]), found["ahead"] is not None
+    if ahead and (registers > FEW_REGISTERS or found["words"] is not None):
+        return None
+    return Tiles(_vector(found), registers, by_table, words.get(found["words"]), term, ahead)
 
 
 def _dots(name: str) -> Dots | None:

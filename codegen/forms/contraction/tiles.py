@@ -282,8 +282,9 @@ def _tile_args(
     args.append(b.offset(to, b.mul(part.row, row)))
     walk(row, strides.c_row)
     args += [part.depth, with_distance(panel, kernels.machine, part.flags), columns]
-    if strides.asks:
-        args += ahead(panel, g, kernels.machine)
+    *rows_ahead, panel_ahead = ahead(panel, g, kernels.machine)
+    args += rows_ahead if "a" in strides.asks else []
+    args += [panel_ahead] if "b" in strides.asks else []
     args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)

@@ -83,6 +83,7 @@ def everything() -> list[LibraryFunction]:
             for v, r, table in product((V16, V4), (16, 32), (False, True))
             for term in get_args(Term)
         ),
+        *(Tiles(V4, 16, table, ahead=True) for table in (False, True)),
         *(
             Dots(V16, 32, a, b, c, resumes=r)
             for a, b, c, r in product(stored, stored, stored, (False, True))
@@ -120,8 +121,8 @@ def test_a_name_says_all_of_a_function() -> None:
     [
         "", "f", "tc_tile", "tc_tile_v16f32_r32_", "tc_tile_v016f32_r32", "tc_tile_v16u32_r32",
         "tc_plan_v16f32_r32_0_8_1_1_lu", "tc_plan_v16f32_r32_1_8_1_1_ul",
-        "tc_tile_v16i32_r32_dot4", "tc_pack_x_v16i32_i8_x3", "tc_pack_y_v16f32_f32",
-        "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
+        "tc_tile_v16f32_r32_ahead", "tc_tile_v16i32_r32_dot4", "tc_pack_x_v16i32_i8_x3",
+        "tc_pack_y_v16f32_f32", "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
         "tc_stream_v16f32_r32", "tc_stream_v16f32_r32_i32",
     ],
 )  # fmt: skip

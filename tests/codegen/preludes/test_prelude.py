@@ -224,6 +224,9 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
   TC_EXPORT void tail_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                               \
     tc_storem_v##S(out, tc_tail_v##S(n), tc_loadm_v##S(a, tc_tail_v##S(n)) + (tc_##T)1);          \
   }                                                                                               \
+  TC_EXPORT void first_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
+    tc_storet_v##S(out, tc_tail_v##S(n), tc_loadm_v##S(a, tc_tail_v##S(n)) + (tc_##T)1);          \
+  }                                                                                               \
   TC_EXPORT void fill_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                               \
     tc_store_v##S(out, tc_loadf_v##S(a, tc_tail_v##S(n), tc_splat_v##S((tc_##T)-7)));             \
   }                                                                                               \
@@ -338,9 +341,10 @@ def test_masked_access_touches_the_first_lanes_only(
     for n in range(-1, lanes + 2):
         count = min(max(n, 0), lanes)
         a = at_page_end(np.arange(1, count + 1).astype(dtype))
-        out = np.full(lanes, -1, dtype)
-        call(vectors, f"tail_{c(dtype)}", out, a, n)
-        np.testing.assert_array_equal(out, [*range(2, count + 2), *[-1] * (lanes - count)])
+        for name in ("tail", "first"):
+            out = np.full(lanes, -1, dtype)
+            call(vectors, f"{name}_{c(dtype)}", out, a, n)
+            np.testing.assert_array_equal(out, [*range(2, count + 2), *[-1] * (lanes - count)])
         call(vectors, f"fill_{c(dtype)}", out, a, n)
         np.testing.assert_array_equal(out, [*range(1, count + 1), *[-7] * (lanes - count)])
 

@@ -80,6 +80,6 @@ static TC_MICRO void k_g0_tile_5x3(const float *restrict a, const float *restric
     for (tc_i64 v = 0; v < 2; v++) {
       tc_store_v16f32(c + (r * 48 + v * 16), acc[r][v]);
     }
-    tc_storem_v16f32(c + (r * 48 + 32), tail, acc[r][2]);
+    tc_storet_v16f32(c + (r * 48 + 32), tail, acc[r][2]);
   }
 }

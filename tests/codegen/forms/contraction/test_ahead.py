@@ -8,6 +8,7 @@ import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.cc
 PANELS = Config.of({"g0.form": "contraction"})
 DIRECT = Config.of({"g0.form": "contraction", "g0.method": "panel", "g0.pack_a": False})
 TINY = replace(detect(), l2_bytes=1 << 10)  # a machine to which nearly everything is far away
+WIDE, NARROW = (replace(TINY, registers=registers) for registers in (32, 16))
 NT = "def mm({0}(M,K) A, {0}(N,K) B) -> (O) {{ O(m,n) +=! A(m,k) * B(n,k) }}"
 BIAS = (
     "def run(float(M,K) A, float(N,K) B, float(N) c) -> (O) "
@@ -28,14 +30,25 @@ def product(m: int, k: int, n: int, dtype: str = "float32", tc: str = "float") -
     return problem(NT.format(tc), rand(m, k, dtype=dtype), rand(n, k, seed=1, dtype=dtype))
 
 
-def text_of(p: Problem, config: Config = DIRECT, *, exact: bool = True) -> str:
-    what = p.program, spec_of(p, exact=exact), config, TINY, p.sizes, "k"
+def text_of(
+    p: Problem, config: Config = DIRECT, *, exact: bool = True, machine: Machine = WIDE
+) -> str:
+    what = p.program, spec_of(p, exact=exact), config, machine, p.sizes, "k"
     return compiler.emit_c(compiler.lower(*what))
 
 
 def test_rows_from_memory_are_fetched_a_tile_ahead() -> None:
     assert "tc_prefetch(a +" in text_of(product(300, 101, 17))
     assert "tc_prefetch(a +" not in text_of(product(2, 101, 17)), "the second level holds them"
+
+
+def test_few_registers_leave_no_time_to_fetch_rows() -> None:
+    for exact in (True, False):
+        text = text_of(
+            product(300, 101, 17), DIRECT if exact else PANELS, exact=exact, machine=NARROW
+        )
+        assert "tc_prefetch(a +" not in text
+        assert "1024 ? K : 0" not in text
 
 
 def test_an_output_in_memory_is_fetched_however_short_its_sums_are() -> None:
@@ -57,6 +70,12 @@ def test_what_is_fetched_changes_no_result() -> None:
     cases = [Case(p, exact, PANELS) for p in problems for exact in (True, False)]
     cases += [Case(p, exact=True, config=DIRECT) for p in problems if p.sizes["M"] > 1]
     differential(cases, 101, machine=TINY)
+
+
+@pytest.mark.wide
+def test_rows_fetched_a_tile_ahead_change_no_result() -> None:
+    cases = [Case(product(*s), exact=True, config=DIRECT) for s in SHAPES if s[0] > 1]
+    differential(cases, 101, machine=WIDE)
 
 
 def test_strides_of_any_sign_are_fetched_from() -> None:
