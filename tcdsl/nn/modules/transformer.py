@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tcdsl import library
 from tcdsl.core import Tensor
@@ -37,26 +37,37 @@ def _activation(which: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class _Layer(Module):
-    """What layers of both sides have: the two linear maps behind attention, and norms."""
+    """What layers of both sides have: attentions, the two linear maps behind them, and norms."""
 
-    def _set_up(
+    _attentions: ClassVar[tuple[str, ...]]  # in the order in which they come
+
+    @placed
+    def __init__(
         self,
         d_model: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: Activation,
-        norms: int,
-        eps: float,
-        norm_first: bool,
-        bias: bool,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
+        super().__init__()
+        for name in self._attentions:
+            made = MultiheadAttention(d_model, nhead, dropout, bias=bias, batch_first=batch_first)
+            setattr(self, name, made)
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias)
         self.norm_first = norm_first
-        for n in range(1, norms + 1):
-            setattr(self, f"norm{n}", LayerNorm(d_model, eps=eps, bias=bias))
-        for n in range(1, norms + 1):
+        parts = range(1, len(self._attentions) + 2)
+        for n in parts:
+            setattr(self, f"norm{n}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias))
+        for n in parts:
             setattr(self, f"dropout{n}", Dropout(dropout))
         self.activation = _activation(activation)
 
@@ -91,27 +102,7 @@ class TransformerEncoderLayer(_Layer):
     bias : bool
     """
 
-    @placed
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias=bias, batch_first=batch_first
-        )
-        self._set_up(d_model, dim_feedforward, dropout, activation, 2, layer_norm_eps,
-                     norm_first, bias)  # fmt: skip
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -136,30 +127,7 @@ class TransformerDecoderLayer(_Layer):
     As of `TransformerEncoderLayer`.
     """
 
-    @placed
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias=bias, batch_first=batch_first
-        )
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias=bias, batch_first=batch_first
-        )
-        self._set_up(d_model, dim_feedforward, dropout, activation, 3, layer_norm_eps,
-                     norm_first, bias)  # fmt: skip
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
