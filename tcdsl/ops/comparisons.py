@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy
-from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.forms import Forms
 from tcdsl.ops.rules import broadcast, promote
 from tcdsl.ops.table import Family, publish
 

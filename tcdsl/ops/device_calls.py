@@ -7,16 +7,20 @@ Of the texts of gradients the same holds; so nothing else is said of a GPU in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
 
 from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.device_calls import DeviceCalls
 from tcdsl.calls.operands.device_arrays import DeviceArray, native_place
+from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device.device import Device
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, record, written
+from tcdsl.core.dtypes import DType
 from tcdsl.ops import on_device
+from tcdsl.ops.recipes import Texted
+from tcdsl.ops.writing import any_recorded, unrecorded
 
 
 class TensorCalls(DeviceCalls):
@@ -44,19 +48,21 @@ class TensorCalls(DeviceCalls):
         return outputs[0] if len(outputs) == 1 else self._dispatch.result(outputs)
 
 
-def calls_of(dispatch: Dispatch) -> TensorCalls:
-    """Return what makes the calls of a definition on tensors of GPUs."""
-    return TensorCalls(dispatch, _never)
+class Placed(Texted, Protocol):
+    """An op of a text, and what makes its calls on GPUs."""
+
+    dispatch: Dispatch
+    lock: Lock
+    calls_on_gpus: TensorCalls | None  # once there were some
+
+    def write_recorded(self, values: tuple[Any, ...]) -> Any:
+        """Write into a tensor by a call that is recorded."""
 
 
 def run(
-    calls: TensorCalls,
-    name: str,
-    values: Sequence[Any],
-    outs: tuple[Tensor, ...] | None,
-    generics: Mapping[str, Any],
+    forms: Placed, values: tuple[Any, ...], dtype: DType, outs: tuple[Tensor, ...] | None
 ) -> Any:
-    """Return what an op gives for tensors of which at least one lies on a GPU, and numbers.
+    """Run an op's call on tensors of which at least one lies on a GPU, and numbers; record it.
 
     A tensor of the host of rank 0 counts as a number.
 
@@ -65,6 +71,42 @@ def run(
     RuntimeError
         If tensors lie in several places.
     """
+    needs = sum(1 << i for i, v in enumerate(values) if any_recorded((v,)))
+    if needs and outs is not None:
+        return forms.write_recorded(values)
+    typed = tuple(
+        v
+        if isinstance(v, Tensor) or p not in forms.text.variables
+        else forms.text.number(p, v, dtype)
+        for p, v in zip(forms.params, values, strict=True)
+    )
+    operands = _operands(forms.name, typed, outs)
+    if outs is None and not any(isinstance(v, Tensor) and v.ndim for v in operands):
+        result = _of_numbers(forms, values)
+    else:
+        given = Arguments(operands, outs, forms.text.generics(dtype))
+        result = _calls_of(forms)._call(given)
+    for out in outs or ():
+        written(out)
+    made = result if len(forms.returns) > 1 else (result,)
+    if needs and any(t.dtype.is_floating_point for t in made):
+        if forms.meaning.vjp is None and not forms.meaning.backward:
+            raise RuntimeError(
+                f"{forms.op.name}: the derivative of this operation is not implemented"
+            )
+        recipe = forms.recipes.of(forms.text.variant(values, dtype), needs)
+        record(forms.op.name, recipe, None, values, tuple(made), needs)
+    return result
+
+
+def _calls_of(forms: Placed) -> TensorCalls:
+    with forms.lock:
+        forms.calls_on_gpus = forms.calls_on_gpus or TensorCalls(forms.dispatch, _never)
+        return forms.calls_on_gpus
+
+
+def _operands(name: str, values: Sequence[Any], outs: tuple[Tensor, ...] | None) -> tuple[Any, ...]:
+    """Return what a kernel is called with, where all tensors lie on one GPU."""
     places = {v._device: None for v in (*values, *(outs or ())) if _has_place(v)}
     if len(places) > 1:
         shown = " and ".join(_named(p) for p in places)
@@ -72,10 +114,18 @@ def run(
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"{shown}! (when computing {name}; x.to(device) moves a tensor)"
         )
-    operands = tuple(_operand(v) for v in values)
-    if outs is None and not any(isinstance(v, Tensor) and v.ndim for v in operands):
-        return None  # numbers only: they are computed on the host
-    return calls._call(Arguments(operands, outs, generics))
+    return tuple(_operand(v) for v in values)
+
+
+def _of_numbers(forms: Placed, values: tuple[Any, ...]) -> Any:
+    """Return what the host computes of tensors of rank 0 in a GPU's memory, there."""
+    place = next(v._device for v in values if isinstance(v, Tensor) and v._device)
+    hosts = (on_device.moved(v, 0) if isinstance(v, Tensor) else v for v in values)
+    with unrecorded():
+        result = forms.op(*hosts)
+        outs = result if len(forms.returns) > 1 else (result,)
+        there = tuple(on_device.moved(o, place) for o in outs)
+    return there[0] if len(there) == 1 else forms.result(there)
 
 
 def _has_place(value: Any) -> bool:

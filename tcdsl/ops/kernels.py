@@ -12,7 +12,7 @@ from typing import Any
 from tcdsl.calls.operands.foreign import OwnTensors, use_own
 from tcdsl.core import Op, Tensor, from_numpy, is_grad_enabled, written
 from tcdsl.core.dtypes import DType
-from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.forms import Forms
 from tcdsl.ops.meaning import Meaning, anything
 from tcdsl.plain.kernel import PlainKernel
 

@@ -16,11 +16,11 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
-from tcdsl.core.dtypes import DType
 from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.parser import parse
 from tcdsl.ops.meaning import Meaning, anything
+from tcdsl.ops.typed import TypedText
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.derivatives import Gradient
@@ -29,7 +29,7 @@ _MAX_TRAINED = 1024
 
 
 class Texted(Protocol):
-    """An op of a text, as this room makes them (`dispatch.Forms`, which says what each is)."""
+    """An op of a text, as this room makes them (`forms.Forms`, which says what each is)."""
 
     name: str
     session: Session
@@ -38,32 +38,17 @@ class Texted(Protocol):
     writes: bool
     params: tuple[str, ...]
     returns: tuple[str, ...]
+    text: TypedText
     op: Op
     recipes: Recipes
     keeps_extra: bool
-    standing: int
 
     @property
     def pure_op(self) -> Op:
         """The op whose gradients compute again what they need."""
 
-    def computed(self, values: Sequence[Any]) -> DType:
-        """Return the type that is computed in."""
-
-    def arrays(self, values: Sequence[Any], dtype: DType) -> list[Any]:
-        """Return operands as arrays."""
-
-    def variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
-        """Return the definition bound to their types."""
-
-    def all_cast(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
-        """Return operands in the type that is computed in; None where none has to be cast."""
-
     def result(self, values: tuple[Tensor, ...]) -> Any:
         """Return several results as callers get them."""
-
-    def unread_as_forms(self, taken: tuple[int, ...]) -> tuple[int, ...]:
-        """Return codes in which operands that the text reads no element of are forms only."""
 
 
 Make = Callable[[str, Session, nodes.Def, Meaning], Texted]
@@ -108,7 +93,7 @@ class Recipes:
             grads = [GRAD + r for r in range(len(self._returns))]
             taken = (NEEDS, *grads, *map(self._code, self._forms.meaning.saves))
             to = tuple(range(len(self._params)))
-            return Recipe(vjp, taken, to, standing=self._forms.standing)
+            return Recipe(vjp, taken, to, standing=self._forms.text.standing)
         if vjp == "derived":
             return self._derived(variant, needs)
         assert isinstance(vjp, str)
@@ -132,8 +117,8 @@ class Recipes:
         to = tuple(self._params.index(r.name.removeprefix("d_")) for r in definition.returns)
         meaning = self._of_gradients(self._shared_generics(definition))
         made = self._make(definition.name, self._forms.session, definition, meaning)
-        standing = self._forms.standing
-        return Recipe(made.op, made.unread_as_forms(taken), to, standing=standing)
+        standing = self._forms.text.standing
+        return Recipe(made.op, made.text.unread_as_forms(taken), to, standing=standing)
 
     def _by_somebody(self, definition: nodes.Def) -> Recipe:
         """Return the recipe of a way back that a user wrote, whose gradients are checked."""
@@ -186,10 +171,10 @@ class Recipes:
         codes, program = self._gradient_text(made)
         definition = program.defs[-1]
         back = self._make(definition.name, self._session(program), definition, self._of_gradients())
-        taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
+        taken = back.text.unread_as_forms(tuple(codes[p.name] for p in definition.params))
         self._taken[id(variant), needs] = frozenset(taken)
         to = tuple(self._params.index(name) for name in made.wrt)
-        return Recipe(back.op, taken, to, by_number, narrow, standing=self._forms.standing)
+        return Recipe(back.op, taken, to, by_number, narrow, standing=self._forms.text.standing)
 
     def _record(self, *values: Any) -> Any:
         """Make a recorded call that keeps more than its outputs: sums that its gradient reads."""
@@ -201,11 +186,11 @@ class Recipes:
         if op is None:
             if self._forms.meaning.shape is not None:
                 self._forms.meaning.shape(values)
-            dtype = self._forms.computed(values)
-            cast = self._forms.all_cast(values, dtype)
+            dtype = self._forms.text.computed(values)
+            cast = self._forms.text.all_cast(values, dtype)
             if cast is not None:
                 return self._forms.op(*cast)
-            variant = self._forms.variant(self._forms.arrays(values, dtype), dtype)
+            variant = self._forms.text.variant(values, dtype)
             op = self._training(variant, needs)
             with self._lock:
                 self._trained = thinned(self._trained, _MAX_TRAINED)
@@ -234,7 +219,7 @@ class Recipes:
         ways = []
         for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
             back = self._make(text.defs[-1].name, self._session(text), text.defs[-1], meaning)
-            ways.append((back.op, back.unread_as_forms(tuple(known[p] for p in back.params))))
+            ways.append((back.op, back.text.unread_as_forms(tuple(known[p] for p in back.params))))
         every = dict.fromkeys(code for _, taken in ways for code in taken)
         taken = tuple(c for c in every if not (FORM <= c < OUTPUT and c - FORM in every))
         places = {c: i for i, c in enumerate(taken)}

@@ -20,7 +20,7 @@ from tcdsl.core import Op, Tensor, View
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.format import format_def
-from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.forms import Forms
 from tcdsl.ops.meaning import Meaning, Slow, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
 from tcdsl.ops.writing import any_recorded, check_castable

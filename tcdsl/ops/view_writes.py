@@ -14,7 +14,7 @@ from tcdsl.core import (
     set_grad_enabled,
     setup,
 )
-from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.forms import Forms
 from tcdsl.ops.internal import clone, copy_, zeros
 from tcdsl.ops.views import Shape, as_strided, no_vjp
 

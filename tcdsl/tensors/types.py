@@ -8,8 +8,8 @@ from typing import Any
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import internal, on_device
-from tcdsl.ops.dispatch import forget_forms
 from tcdsl.ops.formats import strides_say
+from tcdsl.ops.forms import forget_forms
 from tcdsl.ops.rules import default_float, joined, set_default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import Device, default_device, place_of, set_default

@@ -10,7 +10,7 @@ import numpy as np
 
 import tcdsl.ops.view_parts
 from tcdsl.core import Op, Tensor, dtypes, empty, set_grad_enabled
-from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.forms import Forms
 from tcdsl.ops.rules import broadcast, floating, promote, widen
 from tcdsl.ops.table import op_of_text
 

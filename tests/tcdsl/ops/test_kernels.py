@@ -176,7 +176,8 @@ def test_every_op_runs_kernels_where_numpy_computes_nothing() -> None:
 
 
 ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
-    "dispatch.py",
+    "typed.py",
+    "forms.py",  # what is written to
     "device_calls.py",  # numbers beside tensors on a GPU
     "on_device.py",  # what is moved there
     "arguments.py",  # sizes, places and parts that a call names by a tensor

@@ -13,8 +13,6 @@ from dataclasses import replace
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-import numpy as np
-
 from tcdsl.calls import record
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
@@ -23,26 +21,23 @@ from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
-    FORM,
     Op,
     Recipe,
     Tensor,
     check_write,
     is_grad_enabled,
     set_fn,
-    written,
 )
-from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
-from tcdsl.grammar.text.errors import AllocationError, ShapeError, TCError
-from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.ops.arguments import any_rank, by_name, is_operand, operand, wrapped_to
+from tcdsl.grammar.text.errors import AllocationError, ShapeError
+from tcdsl.ops.arguments import by_name, is_operand, operand
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.recipes import Recipes
-from tcdsl.ops.rules import broadcast, computing
+from tcdsl.ops.rules import broadcast
+from tcdsl.ops.typed import TypedText
 from tcdsl.ops.writing import (
     any_recorded,
     check_castable,
@@ -98,28 +93,18 @@ class Forms:
     ) -> None:
         self.name, self.session, self.definition = name, session, definition
         self.meaning, self.writes = meaning, writes
-        self.params = tuple(p.name for p in definition.params)
+        self.text = TypedText(name, session, definition, meaning)
+        self.params = self.text.params
         self.returns = tuple(r.name for r in definition.returns)
-        self._dispatch = Dispatch(session, definition, lambda variant: None)
+        self.dispatch = Dispatch(session, definition, lambda variant: None)
         self._bound: dict[tuple[tuple[str, int], ...], Op] = {}
         self._chosen: dict[tuple[tuple[str, int], ...], Op] = {}  # the same, as callers write them
         self._others: dict[str, Op] = {}  # of definitions for other types
-        self._lock = Lock()
+        self.lock = Lock()
         self.keeps_extra = True
         self.recipes = Recipes(self, Forms)
         self._pure: Forms | None = None  # the same op with fresh results
-        self._device_calls: TensorCalls | None = None  # on GPUs
-        self._generic_types = {
-            p.name: p.type.name
-            for p in definition.params
-            if p.type is not None and p.type.name not in BY_NAME
-        }
-        names, given = {g.name for g in definition.generics}, self._generic_types.values()
-        self._has_result_type = "R" in names and "R" not in given
-        self._has_computing_type = "Wide" in names
-        self._wrapping = frozenset(p for p in self._generic_types if p in any_rank(definition))
-        standing = frozenset() if meaning.keeps_numbers else self._wrapping
-        self.standing = sum(1 << i for i, p in enumerate(self.params) if p in standing)
+        self.calls_on_gpus: TensorCalls | None = None  # once there were some
         several = len(self.returns) > 1
         self.launcher = launcher or Launcher(
             name,
@@ -127,7 +112,7 @@ class Forms:
             self.returns,
             _never,
             self._raise_fault,
-            self._dispatch.result_type if several else None,
+            self.dispatch.result_type if several else None,
         )
         self.op = Op(
             f"{_camel(name)}Backward0",
@@ -178,7 +163,7 @@ class Forms:
         if found is None:
             meaning = replace(self.meaning, generics={**self.meaning.generics, **generics})
             made = Forms(self.name, self.session, self.definition, meaning, writes=self.writes)
-            with self._lock:
+            with self.lock:
                 found = self._bound.setdefault(key, made.op)
         return found
 
@@ -190,7 +175,7 @@ class Forms:
             )
         if self.meaning.shape is not None:
             self.meaning.shape(values)
-        dtype = self.computed(values)
+        dtype = self.text.computed(values)
         other = self.meaning.bools if not dtype.category else self.meaning.integers
         if other is not None and not dtype.is_floating_point:
             return self._served_by(other)(*values, **_given(out))
@@ -202,10 +187,10 @@ class Forms:
             dtype = target.dtype
             if target._base is not None and any_recorded(values):
                 return self._write_view(values)
-        cast = self.all_cast(values, dtype)
+        cast = self.text.all_cast(values, dtype)
         if cast is not None:
             return self.op(*cast, **_given(out))
-        if (fitting := wrapped_to(values, dtype, self.params, self._wrapping)) is not None:
+        if (fitting := self.text.wrapped(values, dtype)) is not None:
             return self.op(*fitting, **_given(out))
         outs = None
         if self.writes:
@@ -214,38 +199,19 @@ class Forms:
             return self._into(values, out if isinstance(out, tuple) else (out,))
         return self._run(values, dtype, outs)
 
-    def computed(self, values: Sequence[Any]) -> DType:
-        """Return the type that the rule gives for the operands whose type is a variable."""
-        typed = [v for p, v in zip(self.params, values, strict=True) if p in self._generic_types]
-        if not any(isinstance(v, Tensor) for v in typed):
-            typed = list(values)
-        return self.meaning.types(typed)
-
-    def all_cast(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
-        """Return operands in the type that is computed in; None where none has to be cast."""
-        if self._has_result_type:
-            return None
-        cast = tuple(self._cast(p, v, dtype) for p, v in zip(self.params, values, strict=True))
-        return cast if any(a is not b for a, b in zip(cast, values, strict=True)) else None
-
-    def _cast(self, param: str, value: Any, dtype: DType) -> Any:
-        if self._generic_types.get(param) == "Wide" and isinstance(value, Tensor):
-            return value.to(computing(dtype))
-        if self._generic_types.get(param) != "T" or not isinstance(value, Tensor):
-            return value
-        return value if value.dtype is dtype else value.to(dtype)
-
     def _run(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None) -> Any:
         """Run a call of a form that is not known, and install it."""
         if any(isinstance(v, Tensor) and v._device for v in (*values, *(outs or ()))):
-            return self._run_on_device(values, dtype, outs)
-        arrays = self.arrays(values, dtype)
-        if outs is not None and may_overlap(outs, values, self.variant(arrays, dtype)):
+            from tcdsl.ops import device_calls  # on use: most programs have no GPU
+
+            return device_calls.run(self, values, dtype, outs)
+        arrays = self.text.arrays(values, dtype)
+        if outs is not None and may_overlap(outs, values, self.text.bind(arrays, dtype)[0]):
             values = tuple(
                 v.clone() if isinstance(v, Tensor) and shares(v, outs) else v for v in values
             )
-            arrays = self.arrays(values, dtype)
-        variant, sizes = self._bind(arrays, dtype)
+            arrays = self.text.arrays(values, dtype)
+        variant, sizes = self.text.bind(arrays, dtype)
         operands = [a if isinstance(v, Tensor) else v for v, a in zip(values, arrays, strict=True)]
         try:
             call = KernelCall.of(variant, sizes, operands, arrays)
@@ -255,7 +221,7 @@ class Forms:
             call = replace(call, outs=self._written(call, outs))
         if self.meaning.is_tunable:
             record.noted(self, call)
-        entry = call.entry(self._dispatch.executable_for(call))
+        entry = call.entry(self.dispatch.executable_for(call))
         installed = tuple(
             v if isinstance(v, Tensor) or not t.shape else a
             for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
@@ -266,51 +232,7 @@ class Forms:
         except MemoryError:
             raise as_runtime_error(call.no_memory()) from None
 
-    def _run_on_device(
-        self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None
-    ) -> Any:
-        """Run a call on tensors in a GPU's memory, and record it."""
-        from tcdsl.ops import device_calls  # on use: most programs have no GPU
-
-        needs = sum(1 << i for i, v in enumerate(values) if any_recorded((v,)))
-        if needs and outs is not None:
-            return self._write_recorded(values)
-        with self._lock:
-            calls = self._device_calls = self._device_calls or device_calls.calls_of(self._dispatch)
-        typed = tuple(
-            v
-            if isinstance(v, Tensor) or p not in self._generic_types
-            else self._number(p, v, dtype)
-            for p, v in zip(self.params, values, strict=True)
-        )
-        result = device_calls.run(calls, self.name, typed, outs, self._generics(dtype))
-        if result is None:
-            result = self._of_numbers(values)
-        for out in outs or ():
-            written(out)
-        made = result if len(self.returns) > 1 else (result,)
-        if needs and any(t.dtype.is_floating_point for t in made):
-            if self.meaning.vjp is None and not self.meaning.backward:
-                raise RuntimeError(
-                    f"{self.op.name}: the derivative of this operation is not implemented"
-                )
-            recipe = self.recipes.of(self.variant(self.arrays(values, dtype), dtype), needs)
-            record_call(self.op.name, recipe, None, values, tuple(made), needs)
-        return result
-
-    def _of_numbers(self, values: tuple[Any, ...]) -> Any:
-        """Return what the host computes of tensors of rank 0 in a GPU's memory, there."""
-        from tcdsl.ops import on_device  # on use: as above
-
-        place = next(v._device for v in values if isinstance(v, Tensor) and v._device)
-        hosts = (on_device.moved(v, 0) if isinstance(v, Tensor) else v for v in values)
-        with unrecorded():
-            result = self.op(*hosts)
-            outs = result if len(self.returns) > 1 else (result,)
-            there = tuple(on_device.moved(o, place) for o in outs)
-        return there[0] if len(there) == 1 else self.result(there)
-
-    def _write_recorded(self, values: tuple[Any, ...]) -> Any:
+    def write_recorded(self, values: tuple[Any, ...]) -> Any:
         """Write into a tensor by a call that is recorded: it becomes a function of its old self."""
         result = self._kept_apart(values)
         target = values[0]
@@ -330,7 +252,7 @@ class Forms:
                 self.name, self.session, definition, meaning, writes=self.writes, launcher=shared
             )
             assert (made.params, made.returns) == (self.params, self.returns)
-            with self._lock:
+            with self.lock:
                 found = self._others.setdefault(name, made.op)
         return found
 
@@ -340,7 +262,7 @@ class Forms:
 
     def _kept_apart(self, values: tuple[Any, ...]) -> Any:
         """Return a fresh result, recorded, of which nothing that is kept will be written over."""
-        with self._lock:
+        with self.lock:
             self._pure = self._pure or Forms(
                 self.name, self.session, self.definition, replace(self.meaning, slow=None)
             )
@@ -388,41 +310,7 @@ class Forms:
 
     def result(self, values: tuple[Tensor, ...]) -> Any:
         """Return several results as the named tuple that callers get."""
-        return self._dispatch.result(values)
-
-    def arrays(self, values: Sequence[Any], dtype: DType) -> list[Any]:
-        """Return operands as arrays; numbers are of the type that their parameter has."""
-        return [
-            v._array() if isinstance(v, Tensor) else self._number(p, v, dtype)
-            for p, v in zip(self.params, values, strict=True)
-        ]
-
-    def _number(self, param: str, value: Any, dtype: DType) -> Any:
-        """Return a number as an array of the type that its parameter has."""
-        if param in self._generic_types:
-            held = computing(dtype) if self._has_computing_type else dtype
-            with np.errstate(over="ignore"):  # inf, as elements would be
-                return np.asarray(value).astype(held.numpy)
-        return np.asarray(value)
-
-    def _bind(self, arrays: Sequence[Any], dtype: DType) -> tuple[Variant, dict[str, int]]:
-        try:
-            return self.session.bind(self.definition, arrays, self._generics(dtype))
-        except TCError as error:
-            if error.diagnostics and not dtype.category:  # its text has no meaning for them
-                raise RuntimeError(f"\"{self.name}\" not implemented for 'Bool'") from None
-            as_runtime_error(error)
-            raise
-
-    def _generics(self, dtype: DType) -> dict[str, Any]:
-        result = {"R": BY_NAME[dtype.name]} if self._has_result_type else {}
-        if self._has_computing_type and "Wide" not in self._generic_types.values():
-            result["Wide"] = BY_NAME[computing(dtype).name]
-        return {**self.meaning.generics, **result}
-
-    def variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
-        """Return the definition bound to the types of these operands."""
-        return self._bind(arrays, dtype)[0]
+        return self.dispatch.result(values)
 
     def _raise_fault(self, at: int, dim: int, value: int, extent: int) -> NoReturn:
         names = (*self.params, *self.returns)
@@ -432,8 +320,8 @@ class Forms:
 
     def plan(self, entry: Entry, needs: int, inputs: tuple[Any, ...]) -> Recipe:
         """Return what a recorded call keeps by which these gradients are needed."""
-        dtype = inputs[0].dtype if self.writes else self.computed(inputs)
-        return self.recipes.of(self.variant(self.arrays(inputs, dtype), dtype), needs)
+        dtype = inputs[0].dtype if self.writes else self.text.computed(inputs)
+        return self.recipes.of(self.text.variant(inputs, dtype), needs)
 
     @cached_property
     def pure_op(self) -> Op:
@@ -443,14 +331,6 @@ class Forms:
         made.keeps_extra = False
         return made.op
 
-    def unread_as_forms(self, taken: tuple[int, ...]) -> tuple[int, ...]:
-        """Return codes in which inputs that this text reads no element of are forms only."""
-        read = {name for s in self.definition.body for name in _accessed(s)}
-        return tuple(
-            FORM + code if code < FORM and p not in read else code
-            for p, code in zip(self.params, taken, strict=True)
-        )
-
     def clear(self) -> None:
         """Forget the forms of calls, so that the next of each is seen."""
         self.launcher.clear()
@@ -459,25 +339,6 @@ class Forms:
         """Let the next calls find what was tuned."""
         variant.forget_choices()
         self.launcher.clear()
-
-
-def _accessed(statement: Any) -> set[str]:
-    """Return the names whose elements a statement reads; those in `exists` are not read."""
-    found: set[str] = set()
-    todo: list[Any] = [statement]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, nodes.Exists):
-            continue
-        if isinstance(node, nodes.Apply):
-            found.add(node.name)
-        if isinstance(node, nodes.Name):
-            found.add(node.name)
-        if isinstance(node, tuple | list):
-            todo += node
-        elif isinstance(node, nodes.Node):
-            todo += [getattr(node, f) for f in node.__dataclass_fields__]
-    return found
 
 
 def _given(out: Any) -> dict[str, Any]:
