@@ -23,6 +23,7 @@ from tcdsl.autotune.store.tuning_file import (
     MOST_ROWS,
     DamagedError,
     StoreError,
+    bytes_of,
     reading,
     tables_of,
     warn_once,
@@ -96,8 +97,7 @@ def readable(damaged: Path, copy: Path) -> Iterator[Best]:
         if CONFIGS in tables_of(connection, damaged):
             yield from _rows(connection, damaged)
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        if os.stat(copy).st_size <= _MOST_BYTES:
-            yield from map(_best, json.loads(copy.read_bytes())["best"])
+        yield from map(_best, json.loads(bytes_of(copy, _MOST_BYTES))["best"])
 
 
 def best_json(database: Path) -> Path:
@@ -145,9 +145,7 @@ def _signature(database: Path) -> Signature:
 def _read_json(path: Path, signature: Signature) -> dict[str, Best] | None:
     """Return the copy if it is there, whole and fresh."""
     try:
-        if os.stat(path).st_size > _MOST_BYTES:
-            return None
-        content = json.loads(path.read_bytes())
+        content = json.loads(bytes_of(path, _MOST_BYTES))
         if content["format"] != _FORMAT or content["of"] != signature:
             return None
         return {b.problem: b for b in map(_best, content["best"])}
@@ -161,9 +159,14 @@ def _write_json(path: Path, signature: Signature, table: Mapping[str, Best]) -> 
         for b in table.values()
     ]
     text = json.dumps({"format": _FORMAT, "of": signature, "best": rows})
-    with suppress(FileNotFoundError), open(path, "rb") as file:
-        if (begins := file.read(len(_BEGINNING))) and begins != _BEGINNING:
-            return  # a file of the user's has that name
+    try:
+        begins = bytes_of(path, _MOST_BYTES)[: len(_BEGINNING)]
+    except FileNotFoundError:
+        begins = b""
+    except ValueError:
+        return
+    if begins and begins != _BEGINNING:
+        return  # something of the user's has that name
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "w") as file:

@@ -12,10 +12,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tcdsl.autotune.store import tuning_file
 from tcdsl.autotune.store.schema import APPLICATION_ID, NAME
 from tcdsl.autotune.store.tuning_file import (
     DamagedError,
     ForeignError,
+    StoreError,
     is_marked,
     reading,
     require_file,
@@ -23,6 +25,8 @@ from tcdsl.autotune.store.tuning_file import (
     restrict,
 )
 from tcdsl.codegen.toolchain.cachedir import usual_folder
+
+_POLL_S = 0.01
 
 
 def open_to_write(path: Path) -> tuple[Any, Path | None]:
@@ -38,7 +42,7 @@ def open_to_write(path: Path) -> tuple[Any, Path | None]:
     _require_ours(path)  # before anything lies beside it
     with locked(path):  # two processes that find a damaged file would move the new one aside too
         aside = _move_aside(path) if _is_damaged(path) else None
-        opened = sqlite_utils.Database(sqlite3.connect(path, timeout=60))
+        opened = sqlite_utils.Database(sqlite3.connect(path, timeout=tuning_file.PATIENCE_S))
         if opened.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             opened.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # before there is a log
         opened.enable_wal()
@@ -83,7 +87,7 @@ def _is_damaged(path: Path) -> bool:
     """
     if not require_file(path):
         return False
-    with closing(sqlite3.connect(path, timeout=60)) as connection:
+    with closing(sqlite3.connect(path, timeout=tuning_file.PATIENCE_S)) as connection:
         try:
             restrict(connection)
             require_ours(connection, path)
@@ -112,10 +116,28 @@ def _move_aside(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait until no other process opens a file."""
-    with open(f"{path}.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:  # closing alone leaves it to a child that another thread has forked meanwhile
-            fcntl.flock(file, fcntl.LOCK_UN)
+    """Wait until no other process opens a file.
+
+    Raises
+    ------
+    StoreError
+        If one does so for longer than it takes.
+    """
+    lock = f"{path}.lock"
+    # Whatever lies there is not waited for.
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        end = time.monotonic() + tuning_file.PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise StoreError(f"{lock} is locked{tuning_file.in_use(lock)}") from None
+                time.sleep(_POLL_S)
+        yield
+    finally:
+        with suppress(OSError):  # closing alone leaves it to a forked child
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)

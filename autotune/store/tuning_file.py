@@ -18,6 +18,7 @@ from pathlib import Path
 from tcdsl.autotune.store.schema import APPLICATION_ID, COLUMNS, CONFIGS, PREFIXES, TRIALS
 from tcdsl.autotune.store.trial import TuneError
 
+PATIENCE_S = 60.0  # with who holds a file
 MOST_ROWS = 100_000  # of a table that is read whole
 _MAGIC = b"SQLite format 3\0"
 _HEAD = 4096
@@ -59,6 +60,23 @@ def require_file(path: Path) -> bool:
     if not stat.S_ISREG(status.st_mode):
         raise not_ours(path, f"it is {_kind(status.st_mode)}")
     return status.st_size > 0
+
+
+def bytes_of(path: Path, most: int) -> bytes:
+    """Return what a file beside a tuning file holds: what is no file is not waited for.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is a pipe, a device or the like, or larger than `most`.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise ValueError(f"{path} is no file of ours")
+        return file.read(status.st_size)
 
 
 def is_marked(path: Path) -> bool:
@@ -164,12 +182,24 @@ def explained(path: Path, error: sqlite3.Error) -> StoreError:
         return not_ours(path, "it is no SQLite database")
     if code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return DamagedError(f"{path} is damaged: {text}")
-    if code == sqlite3.SQLITE_FULL:
+    if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        text += in_use(path)
+    if code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         text += (
             "; what was found before is kept\n"
-            "  note: free some space there, or keep tuned configs elsewhere: --cache FILE, cache="
+            "  note: free some space there, or let files be larger (ulimit -f, quota), or keep"
+            " tuned configs elsewhere: --cache FILE, cache="
         )
     return StoreError(f"{path} cannot be used: {text}")
+
+
+def in_use(path: Path | str) -> str:
+    """Return what to do where another process does not let go of a tuning file."""
+    return (
+        f" for {PATIENCE_S:g} s: another process holds it, which may be stopped\n"
+        f"  note: `fuser {path}` tells which; end it, or keep tuned configs elsewhere:"
+        " --cache FILE, cache="
+    )
 
 
 def not_ours(path: Path, why: str) -> ForeignError:
@@ -191,9 +221,9 @@ def _connect(path: Path, alone: bool) -> sqlite3.Connection:
     uri = path.absolute().as_uri()
     beside = [f"{path}-wal", f"{path}-journal"]
     if alone and not any(map(os.path.exists, beside)):
-        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=60)
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=PATIENCE_S)
     for is_last in (False, False, True):
-        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=60)
+        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=PATIENCE_S)
         try:
             connection.execute("SELECT 1 FROM sqlite_master")
             return connection
@@ -208,7 +238,7 @@ def _connect(path: Path, alone: bool) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=60)
+    return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=PATIENCE_S)
 
 
 def _kind(mode: int) -> str:

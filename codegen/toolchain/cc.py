@@ -10,15 +10,16 @@ import platform
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from tcdsl.codegen.toolchain.cachedir import read_json, subfolder, update_json
+from tcdsl.codegen.toolchain.command import Command, beginning_of, cure_in, readable
 from tcdsl.codegen.toolchain.contentfile import stem
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
@@ -54,7 +55,7 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
 _USUAL = ("cc", "gcc", "clang")  # names that are searched
 _BARE = ("-nostdlib", "-fno-use-linker-plugin")
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
-_LONGEST_LOG = 20_000  # characters
+_ASKED_S = 60.0  # that a compiler may take to say what it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,15 +225,19 @@ def _ask(command: tuple[str, ...]) -> Compiler:
     """Run the preprocessor: what is predefined says kind, version and instruction set."""
     is_zig = "zig" in Path(command[0]).name or "ziglang" in command
     native = _native_flags(is_zig)
-    try:
-        answer = subprocess.run(
-            [*command, *native, "-dM", "-E", "-x", "c", os.devnull],
-            capture_output=True, encoding="utf-8", errors="replace", check=True, timeout=120,
-            env=environment(subfolder("zig")),
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as e:
-        log = readable(getattr(e, "stderr", None) or str(e))
-        raise CompileError(f"'{shlex.join(command)}' is no C compiler that works: {log}") from e
+    with TemporaryDirectory(dir=subfolder("building")) as name:
+        folder = Path(name)
+        printed, errors = folder / "printed", folder / "errors"
+        words = [*command, *native, "-dM", "-E", "-x", "c", os.devnull]
+        try:
+            asked = Command(words, _ASKED_S, folder, printed, environment(folder), errors)
+        except OSError as e:
+            raise CompileError(_not_working(command, e.strerror or str(e))) from e
+        asked.wait()
+        if asked.status != 0:
+            why = asked.objection or readable(beginning_of(errors)) or f"status {asked.status}"
+            raise CompileError(_not_working(command, why))
+        answer = printed.read_text(encoding="utf-8", errors="replace")
     lines = [line for line in answer.splitlines() if line.startswith("#define ")]
     defined = dict(line.split(" ", 2)[1:] for line in lines if line.count(" ") >= 2)
     kind: Kind = "zig" if is_zig else "clang" if "__clang__" in defined else "gcc"
@@ -254,15 +259,12 @@ def _ask(command: tuple[str, ...]) -> Compiler:
     )
 
 
+def _not_working(command: tuple[str, ...], why: str) -> str:
+    return f"'{shlex.join(command)}' is no C compiler that works: {why}{cure_in(why)}"
+
+
 def _flags(kind: Kind) -> tuple[str, ...]:
     return (*_native_flags(kind == "zig"), *_FLAGS.split(), *_OWN_FLAGS[kind])
-
-
-def readable(log: str | bytes) -> str:
-    """Return what a compiler said as a text for people, whatever it is."""
-    text = log.decode("utf-8", "replace") if isinstance(log, bytes) else log
-    kept = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text[:_LONGEST_LOG])
-    return kept.strip() + ("\n..." if len(text) > _LONGEST_LOG else "")
 
 
 def _native_flags(is_zig: bool) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ TC_EXPORT void triad(float *out, const float *a, const float *b, tc_i64 begin, t
 """
 
 
+_LEAST_BYTES = 4 << 20  # of arrays for a bandwidth
 _TRIES = 3  # of a measurement that contradicts itself
 _BUSY = 0.1  # of the cores' time: who loses so much measures something else
 
@@ -171,8 +172,17 @@ def measure_peak(threads: int = 1, seconds: float = 0.3) -> float:
 
 
 def measure_bandwidth(threads: int = 1, size_bytes: int = 256 << 20, seconds: float = 0.5) -> float:
-    """Return the memory bandwidth of some threads in GB/s; size_bytes as of `triad_probe`."""
-    return triad_probe(threads, size_bytes).run(seconds)
+    """Return the memory bandwidth of some threads in GB/s; size_bytes as of `triad_probe`.
+
+    Where there is not so much memory it is that of smaller arrays.
+    """
+    while True:
+        try:
+            return triad_probe(threads, size_bytes).run(seconds)
+        except MemoryError:
+            if size_bytes < _LEAST_BYTES:
+                raise
+            size_bytes //= 4
 
 
 @dataclass(frozen=True, slots=True)

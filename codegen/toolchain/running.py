@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import select
 import shlex
-import signal
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,73 +16,68 @@ from tcdsl.codegen.toolchain.cc import (
     Compiler,
     Source,
     environment,
-    readable,
 )
+from tcdsl.codegen.toolchain.command import Command, beginning_of, cure_in, readable
 from tcdsl.grammar.text.errors import CompileError
 
+LONGEST_S = 300.0  # of a compiler
 _POLL_S = 0.002
 
 
 class Run:
-    """A compiler at work in its own process group, so that Ctrl-C reaches us and not it."""
+    """A compiler at work on a source.
+
+    Parameters
+    ----------
+    compiler : Compiler
+    source : Source
+    folder : Path
+        Its own, for what it reads and writes.
+    """
 
     def __init__(self, compiler: Compiler, source: Source, folder: Path) -> None:
         self.source = source
         self.output = folder / "object.so"
         self._log = folder / "log"
-        self._deadline = time.monotonic() + 300
         file = folder / source.file
         file.write_text(source.text, encoding="utf-8")
         folders = [INCLUDES, *([source.include] if source.include else [])]
-        self._command = [
+        self._words = [
             *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
             "-shared", "-o", str(self.output), str(file), *source.all_libraries(compiler),
         ]  # fmt: skip
-        with self._log.open("wb") as log:
-            try:
-                self._process = subprocess.Popen(
-                    self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
-                    env=environment(folder), start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
-                raise CompileError(_not_started(compiler, source, error)) from error
+        try:
+            self.command = Command(self._words, LONGEST_S, folder, self._log, environment(folder))
+        except OSError as error:
+            raise CompileError(_not_started(compiler, source, error)) from error
 
     def finished(self) -> bool:
         """Whether the compiler has ended; one that takes five minutes is ended."""
-        if self._process.poll() is None and time.monotonic() > self._deadline:
-            self.kill()
-        return self._process.poll() is not None
+        return self.command.finished()
 
     def wait(self) -> None:
-        """Wait for the end; kill the compiler if the wait is interrupted."""
-        try:
-            self._process.wait(max(0.0, self._deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self.kill()
-        except BaseException:
-            self.kill()
-            raise
+        """Wait for the end; end the compiler if the wait is interrupted."""
+        self.command.wait()
 
     def kill(self) -> None:
         """End the compiler and what it has started."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self.command.kill()
 
     def error(self) -> CompileError | None:
         """Return why there is no object, or None if there is one."""
-        is_done = self._process.returncode == 0
+        is_done = self.command.status == 0
         if is_done and self.output.is_file() and self.output.stat().st_size:
             return None
-        log = readable(self._log.read_bytes())
+        log = readable(beginning_of(self._log))
         if is_done:
             log += "\nthe compiler ended as if all were well, but it wrote no object"
-        if self._process.returncode < 0:
-            log += f"\nthe compiler was ended by signal {-self._process.returncode}"
+        elif self.command.objection:
+            log += f"\n{self.command.objection}"
+        elif self.command.status < 0:
+            log += f"\nthe compiler was ended by signal {-self.command.status}"
         return CompileError(
-            f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self._command)}\n"
-            f"{log}\n{_excerpt(self.source, log)}"
+            f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self._words)}\n"
+            f"{log}{cure_in(log)}\n{_excerpt(self.source, log)}"
         )
 
 
@@ -107,7 +99,7 @@ def wait_for_any(runs: Sequence[Run], seconds: float) -> None:
     ended = select.poll()
     try:
         for run in runs:
-            handles.append(os.pidfd_open(run._process.pid))
+            handles.append(os.pidfd_open(run.command.number))
             ended.register(handles[-1], select.POLLIN)
         ended.poll(seconds * 1e3)
     except (AttributeError, OSError):  # a system without, or no handles left

@@ -56,9 +56,13 @@ class CpuBench:
 
     @property
     def ways(self) -> Sequence[Way]:
-        """What a caller may do beside calling again; operands beyond all caches are cold anyhow."""
+        """What a caller may do beside calling again.
+
+        Operands beyond all caches are cold anyhow; where memory is short nothing can evict them.
+        """
         held = sum(o.size_bytes for o in self._case.operands)
-        return ("read",) if held > self._evicted_bytes else ("read", "cold")
+        is_cold_anyhow = held > self._evicted_bytes
+        return ("read",) if is_cold_anyhow or self._others is None else ("read", "cold")
 
     def sampler(self, candidate: LoadedCandidate, way: Way = "again") -> Sampler:
         """Return a candidate as what is timed."""
@@ -77,12 +81,16 @@ class CpuBench:
         return min(2 * (machine.l3_bytes + machine.cores * machine.l2_bytes), _MOST_EVICTED)
 
     @cached_property
-    def _others(self) -> Array:
-        """Memory of nobody, a number of each line of it, as large as all caches twice."""
-        return np.ones(self._evicted_bytes // 8, np.int64)[:: _LINE // 8]
+    def _others(self) -> Array | None:
+        """Memory of nobody, a number of each line of it, as large as all caches twice, if any."""
+        try:
+            return np.ones(self._evicted_bytes // 8, np.int64)[:: _LINE // 8]
+        except MemoryError:
+            return None
 
     def _evict(self) -> None:
         """Read what is as large as all caches, so that the operands are not there any more."""
+        assert self._others is not None
         self._others.sum()
 
     def _then_read(self, run: Run) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -269,6 +270,33 @@ def test_a_copy_is_not_written_over_a_file_of_the_users(path: Path) -> None:
     copy.write_text("mine")
     assert best.lookup(path, KEY) is not None
     assert copy.read_text() == "mine"
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_in_the_place_of_a_copy_is_neither_waited_for_nor_read(
+    path: Path, put: Callable[[Path], None]
+) -> None:
+    copy = best.best_json(fill(path))
+    copy.unlink(missing_ok=True)
+    put(copy)
+    best._loaded.clear()
+    assert best.lookup(path, KEY) is not None
+    assert not copy.is_file()
+
+
+def test_a_store_that_another_process_holds_for_ever_is_told_with_the_cure(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(path)
+    monkeypatch.setattr(tuning_file, "PATIENCE_S", 0.05)
+    with open(f"{path}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match=r"is locked for 0.05 s: .*\n.*fuser .*--cache FILE"):
+            TuningStore(path)
+    with TuningStore(path) as store, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match=r"is locked for 0.05 s: .*\n.*fuser .*--cache FILE"):
+            store.add_problem(KEY, "mm", "def mm ...")
 
 
 def test_sizes_below_zero_are_no_ones_trouble(path: Path) -> None:

@@ -8,11 +8,12 @@ import math
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cc, running
+from tcdsl.codegen.toolchain import cc, command, running
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.grammar.text.errors import CompileError, TCError
 from tests.codegen.compiled import compiled
@@ -212,3 +213,46 @@ def test_who_waits_for_compilers_hears_of_the_first_that_ends(
         running.wait_for_any(runs, 60)
     assert [run.finished() for run in runs] == [False, True]
     runs[0].kill()
+
+
+def test_a_command_is_ended_with_what_it_started_when_it_takes_or_prints_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "MOST_PRINTED", 1 << 20)
+    monkeypatch.setattr(cc, "_ASKED_S", 0.2)
+    monkeypatch.setattr(running, "LONGEST_S", 0.2)
+    child = f"sleep 600 & echo $! > {tmp_path}/child"
+    found = dataclasses.replace(cc.probe(("cc",)))
+    for body, why in (
+        (f"{child}; wait", "it had not ended after 0.2 s"),
+        (f"{child}; yes", "it printed more than 1 MB"),
+        (f"{child}; exit 1", "no C compiler that works: status 1"),
+    ):
+        bad = fake_compiler(tmp_path, "bad", body)
+        with pytest.raises(CompileError, match=why):
+            probe((str(bad),))
+        assert has_ended(int((tmp_path / "child").read_text()))
+        if why.startswith("it"):
+            with pytest.raises(CompileError, match=why):
+                compiled(dataclasses.replace(found, command=(str(bad),)), SEVEN, tmp_path)
+            assert has_ended(int((tmp_path / "child").read_text()))
+
+
+def test_where_a_limit_of_the_process_ends_a_compiler_that_is_told(tmp_path: Path) -> None:
+    short = fake_compiler(
+        tmp_path, "cc", "echo 'cc: vfork: Resource temporarily unavailable' >&2; exit 1"
+    )
+    with pytest.raises(CompileError, match="ulimit -u"):
+        probe((str(short),))
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process that was killed goes: it may be left to be waited for."""
+    for _ in range(1000):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.01)
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcdsl.codegen.toolchain import peak
 from tcdsl.codegen.toolchain.peak import Probe, busy_notes, fma_probe, measure_peaks, triad_probe
 
 
@@ -59,6 +60,22 @@ def test_a_busy_machine_is_named() -> None:
     quiet = Machine(taken=0.05).probe(1, 0.01)
     quiet.run(0.1)
     assert busy_notes([quiet]) == ()
+
+
+def test_where_memory_is_short_the_bandwidth_is_that_of_smaller_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def probe(threads: int, size_bytes: int) -> Probe:
+        asked.append(size_bytes >> 20)
+        if size_bytes > 16 << 20:
+            raise MemoryError
+        return Machine().probe(threads, 0.5)
+
+    monkeypatch.setattr(peak, "triad_probe", probe)
+    assert peak.measure_bandwidth(seconds=0.1) == 2.0
+    assert asked == [256, 64, 16]
 
 
 @pytest.mark.cc
