@@ -140,11 +140,11 @@ def _halves(samples: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]
 
 def no_default(name: str, failure: Failure | None) -> TuneError:
     """Return the error for a problem whose default was not timed: nothing is to compare with it."""
-    if failure is None or failure.reason == "slow":
+    if failure is None or failure.reason in ("slow", "resources"):
         why = "it was not timed" if failure is None else failure.detail
         return UntunedError(
             f"{name}: no config can be compared with the default: {why}\n"
-            "  note: tune again when the machine has less to do, or with more seconds"
+            "  note: tune again when the machine has less to do, or with more seconds or memory"
         )
     return TuneError(
         f"{name}: the default config does not serve: {failure.reason}: {failure.detail}\n"

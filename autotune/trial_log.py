@@ -67,12 +67,12 @@ class TrialLog:
     def may_serve(self, row: TrialRow) -> bool:
         """Whether a row of another run does not say that its config is out.
 
-        The default gets another try where it is out only because its tuner ended meanwhile, or was
-        slowed down: without it nothing can be compared, and it runs in a worker, which it may
-        bring down.
+        The default gets another try where it is out only because its tuner ended meanwhile, was
+        slowed down or was short of memory: without it nothing can be compared, and it runs in a
+        worker, which it may bring down.
         """
         is_default = row.config == self._problem.space.default
-        is_doubtful = row.detail == TUNER_ENDED or row.reason == "slow"
+        is_doubtful = row.detail == TUNER_ENDED or row.reason in ("slow", "resources")
         return row.status != "failed" or (is_default and is_doubtful)
 
     def find(self, config: Config) -> TrialRow | None:

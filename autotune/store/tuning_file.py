@@ -18,7 +18,8 @@ from pathlib import Path
 from tcdsl.autotune.store.schema import APPLICATION_ID, COLUMNS, CONFIGS, PREFIXES, TRIALS
 from tcdsl.autotune.store.trial import TuneError
 
-PATIENCE_S = 60.0  # with who holds a file
+PATIENCE_S = 60.0  # with who holds a file that is to be written
+READING_S = 5.0  # a call waits for it; who writes lets others read all the while
 MOST_ROWS = 100_000  # of a table that is read whole
 _MAGIC = b"SQLite format 3\0"
 _HEAD = 4096
@@ -196,7 +197,7 @@ def explained(path: Path, error: sqlite3.Error) -> StoreError:
 def in_use(path: Path | str) -> str:
     """Return what to do where another process does not let go of a tuning file."""
     return (
-        f" for {PATIENCE_S:g} s: another process holds it, which may be stopped\n"
+        ": another process holds it, which may be stopped\n"
         f"  note: `fuser {path}` tells which; end it, or keep tuned configs elsewhere:"
         " --cache FILE, cache="
     )
@@ -221,14 +222,16 @@ def _connect(path: Path, alone: bool) -> sqlite3.Connection:
     uri = path.absolute().as_uri()
     beside = [f"{path}-wal", f"{path}-journal"]
     if alone and not any(map(os.path.exists, beside)):
-        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=PATIENCE_S)
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=READING_S)
     for is_last in (False, False, True):
-        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=PATIENCE_S)
+        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=READING_S)
         try:
             connection.execute("SELECT 1 FROM sqlite_master")
             return connection
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
             connection.close()
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise
             # In a folder that cannot be written SQLite cannot make the index of the log: then
             # nobody writes the file either. Else the last writer has just removed that index.
             if not os.access(path.parent, os.W_OK):
@@ -238,7 +241,7 @@ def _connect(path: Path, alone: bool) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=PATIENCE_S)
+    return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=READING_S)
 
 
 def _kind(mode: int) -> str:

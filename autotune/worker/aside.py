@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,6 +15,8 @@ T = TypeVar("T")
 
 def aside(make: Callable[[], T], is_over: Callable[[], bool] | None = None) -> Future[T]:
     """Return the result to be of a function, which runs in a thread that no exit waits for.
+
+    Where no thread can be started it runs here, and now.
 
     is_over: asked all the while by the reference evaluator, which ends once it is true.
 
@@ -30,5 +33,8 @@ def aside(make: Callable[[], T], is_over: Callable[[], bool] | None = None) -> F
         else:
             future.set_result(result)
 
-    threading.Thread(target=run, name="tcdsl tuner's case", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="tcdsl tuner's case", daemon=True).start()
+    except RuntimeError:  # no more threads
+        contextvars.copy_context().run(run)
     return future

@@ -99,6 +99,8 @@ class Runner:
             return Failure(death.reason, death.detail)
         if "wrong" in answer:
             return Failure("wrong", answer["wrong"])
+        if "short" in answer:
+            return Failure("resources", answer["short"])
         self.knows(time.monotonic() - begun)
         self._loaded[candidate.row.id] = worker.generation
         return None

@@ -68,6 +68,8 @@ class Worker:
             self._loaded[row] = self._bench.load(code)
         except WrongAnswerError as error:
             return {"wrong": str(error)}
+        except MemoryError as error:
+            return {"short": f"memory is short: {error}"}
         return {}
 
     def _time(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,7 +105,10 @@ class Probe:
 
     def __call__(self) -> None:
         """Run the loop once on every thread."""
-        spans = list(self._pool.map(self._timed, range(self.threads)))
+        if self.threads == 1:
+            spans = [self._timed(0)]
+        else:
+            spans = list(self._pool.map(self._timed, range(self.threads)))
         self._best_s = min(self._best_s, max(s[1] for s in spans) - min(s[0] for s in spans))
 
     def _timed(self, thread: int) -> tuple[float, float]:

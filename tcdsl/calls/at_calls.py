@@ -15,9 +15,13 @@ from tcdsl.calls.problems import problem_of_call
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.errors import CompileError
 
 if TYPE_CHECKING:
     from tcdsl.calls.problems import Problem
+
+# No fault of the kernel's. What a compiler refuses the call itself meets, if it needs it.
+_NO_FAULT = (UntunedError, CompileError, OSError, MemoryError)
 
 
 def tune_first_call(call: KernelCall, session: Session) -> None:
@@ -33,7 +37,7 @@ def tune_first_call(call: KernelCall, session: Session) -> None:
     if session.tuned(call.variant)(call.spec) is None:
         try:
             _tune(problem_of_call(call), session, reporter())
-        except (UntunedError, OSError) as error:
+        except _NO_FAULT as error:
             name = call.variant.name
             warn(f"{name} runs untuned: {error}")
 
@@ -79,7 +83,11 @@ class OnlineSearch:
         self._thread = threading.Thread(
             target=self._search, args=(problem_of_call(call), session), daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._has_ended = True
+            warn(f"{call.variant.name} runs untuned: {error} (ulimit -u)")
 
     @property
     def is_over(self) -> bool:
@@ -93,12 +101,13 @@ class OnlineSearch:
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait for the end of the search."""
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
 
     def _search(self, problem: Problem, session: Session) -> None:
         try:
             _tune(problem, session, _Listener(self._offer))
-        except (UntunedError, OSError) as error:
+        except _NO_FAULT as error:
             warn(f"{problem.checked.name} runs untuned: {error}")
         finally:
             self._has_ended = True

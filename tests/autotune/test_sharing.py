@@ -160,7 +160,7 @@ def test_no_verdict_for_want_of_time_is_no_defect(path: Path) -> None:
         assert isinstance(error, UntunedError)
         assert str(error) == (
             "toy: no config can be compared with the default: no answer in 1.0 s\n"
-            "  note: tune again when the machine has less to do, or with more seconds"
+            "  note: tune again when the machine has less to do, or with more seconds or memory"
         )
         store.set_failed(row.id, "wrong", "7")
         error = no_default(TOY.name, log.failure_of(TOY.default))

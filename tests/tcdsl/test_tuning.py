@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.autotune import tuner
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.calls.at_calls import FirstCallTuning
 from tcdsl.calls.problems import problem_of_sizes
 from tcdsl.codegen.machine.config import Config
-from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import CompileError, ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tests.tiers import sampled
 
@@ -152,6 +153,28 @@ def test_first_call_tunes_once_for_each_size(tmp_path: Path) -> None:
     assert serving(k) == [config]
     k(a, b, s)
     assert k.tuned_config(a, b, s) == config
+
+
+@pytest.mark.parametrize("error", [CompileError("no compiler"), MemoryError("no memory")])
+def test_a_call_whose_tuner_cannot_work_runs_untuned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(tuner, "tune", fail)
+    a, b, s = operands(6, 7)
+
+    def answer(k: Kernel) -> Any:
+        found = k(a, b, s)
+        for search in [*k._dispatch._online.values()]:
+            search.wait(1000)
+        return found
+
+    for when in ("first-call", "online"):
+        with pytest.warns(UserWarning, match=f"runs untuned: {error}"):
+            found = answer(kernel(tmp_path / "configs.db", tune=when, trials=2))
+        np.testing.assert_allclose(found, s * a + b, rtol=1e-5, atol=1e-6)
 
 
 def test_online_answers_right_while_it_searches_and_ends_with_the_best(tmp_path: Path) -> None:

@@ -78,4 +78,13 @@ class SharedObjects:
         self, pool: Executor, is_unwanted: Callable[[], bool], unit: list[tuple[int, Emitted]]
     ) -> tuple[list[tuple[int, Emitted]], Future[Path | CompileError]]:
         text = "\n".join(source.text for _, source in unit)
-        return unit, pool.submit(lambda: self.compile([text], is_unwanted)[0])
+
+        def compiled() -> Path | CompileError:
+            return self.compile([text], is_unwanted)[0]
+
+        try:
+            return unit, pool.submit(compiled)
+        except RuntimeError:  # no more threads
+            done: Future[Path | CompileError] = Future()
+            done.set_result(compiled())
+            return unit, done

@@ -105,8 +105,13 @@ def machine_peaks(threads: int) -> tuple[float, float]:
     """
     name = f"{cc.find_compiler().isa_key} {threads}"
     known = _known_peaks(read_json("peaks.json").get(name))
-    gflops = max(known[0], measure_peak(threads, 0.1))
-    gbps = max(known[1], measure_bandwidth(threads, seconds=0.2))
+    try:
+        measured = measure_peak(threads, 0.1), measure_bandwidth(threads, seconds=0.2)
+    except RuntimeError as error:
+        if threads == 1 or isinstance(error, CompileError):
+            raise
+        return machine_peaks(1)  # no more threads can be started
+    gflops, gbps = map(max, known, measured)
     update_json("peaks.json", {name: [gflops, gbps]})
     return gflops, gbps
 

@@ -73,8 +73,8 @@ class Workers:
         Raises
         ------
         RuntimeError
-            If a worker ended, or took longer than the timeout. What a set raises in a worker comes
-            as a Failed of its type, with the worker's own traceback as its text.
+            If a worker cannot be started, ended, or took longer than the timeout. What a set raises
+            in a worker comes as a Failed of its type, with the worker's own traceback as its text.
         """
         walk, rest = next(_walks), iter(wanted)
         turns = collections.deque(range(len(self._executors)))
@@ -82,7 +82,7 @@ class Workers:
 
         def ask() -> None:
             for numbers in itertools.islice(rest, 1) if turns else ():
-                ahead.append((turns[0], self._executors[turns[0]].submit(_make, walk, numbers)))
+                ahead.append((turns[0], self._submit(turns[0], walk, numbers)))
                 turns.rotate(-1)
 
         try:
@@ -102,12 +102,24 @@ class Workers:
             if self in _busy:
                 self._leave(walk, [future for _, future in ahead])
 
+    def _submit(self, number: int, walk: int, numbers: Any) -> concurrent.futures.Future[Any]:
+        try:
+            return self._executors[number].submit(_make, walk, numbers)
+        except (OSError, RuntimeError) as error:
+            if not isinstance(error, OSError) and "new thread" not in str(error):
+                raise
+            why = error.strerror if isinstance(error, OSError) else error
+            raise RuntimeError(
+                f"DataLoader worker {number} cannot be started: {why}; more processes, memory or "
+                "open files may be needed (ulimit -u, -v, -n), num_workers=0 needs none"
+            ) from error
+
     def _leave(self, walk: int, asked: Iterable[concurrent.futures.Future[Any]]) -> None:
         """Let nobody make what nobody will read."""
         for future in asked:
             future.cancel()
         for executor in self._executors:
-            with contextlib.suppress(RuntimeError):  # one that has ended
+            with contextlib.suppress(RuntimeError, OSError):  # one that has ended, or never began
                 executor.submit(_forget, walk)
 
     def _wait(self, number: int, future: concurrent.futures.Future[Any]) -> Any:

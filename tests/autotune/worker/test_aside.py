@@ -192,3 +192,15 @@ def test_what_the_answer_has_to_be_is_given_up_once_nobody_asks_for_it() -> None
     assert not case.done()
     over.set()
     assert isinstance(case.exception(60), AbandonedError)
+
+
+@pytest.mark.wide
+def test_where_no_thread_can_be_started_a_run_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    (tuned,) = tune([Toy(turns=(0,))], cache=tmp_path / "t.db", trials=1)
+    assert tuned.trials == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.process
 import os
 import signal
 import subprocess
@@ -134,3 +135,16 @@ def test_a_forked_child_that_ends_leaves_the_workers_of_its_parent() -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert got + [b.item() for b in batches] == list(range(20))
+
+
+def test_a_worker_that_cannot_be_started_is_told_with_the_cure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
+    with pytest.raises(
+        RuntimeError, match=r"worker 0 cannot be started: .*num_workers=0 needs none"
+    ):
+        [*data.DataLoader(Numbers(), num_workers=2)]
