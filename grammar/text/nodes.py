@@ -12,6 +12,7 @@ from tcdsl.grammar.text import chain
 from tcdsl.grammar.text.chain import Chained
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.source import Span
+from tcdsl.grammar.text.unread import read_on_use
 
 AssignOp = Literal[
     "=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!", "argmin=!", "argmax=!"
@@ -269,6 +270,7 @@ class Param(Node):
     name_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
 
+@read_on_use("body")
 @dataclass(frozen=True, slots=True)
 class Def(Node):
     """One tensor comprehension."""

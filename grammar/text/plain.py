@@ -7,6 +7,8 @@ deeper than any other text, and neither writing nor reading recurses:
 
 A node has its class, its place, then its fields in their order: words and numbers as they are, a
 place as its two ends, of parts that may be missing or many how many there are (None: not written).
+The body of a definition is a list of its own, of nodes that are made when somebody asks for it: a
+library of hundreds of definitions is loaded for the few that a program calls.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.source import Source, Span
+from tcdsl.grammar.text.unread import Unread
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _DIGITS = re.compile(r"-?[0-9A-Za-z.+-]*").fullmatch  # of a literal, as they were typed
@@ -68,7 +72,9 @@ class _Parts:
     may_be_none: bool = False
 
 
+MOST_NODES = 10_000  # of a tree that is kept: reading a larger one takes no less than parsing
 _PLACE = "a place"
+_LATER = "a body"
 _EXPR = _Parts(n.Expr)
 _ARGS = _Parts(n.Arg, many=True)
 _BODY = _Parts(n.Stmt, many=True)
@@ -125,7 +131,7 @@ _FIELDS: Mapping[type[n.Node], Mapping[str, Any]] = {
         "generics": _Parts(n.Generic, many=True),
         "params": _HEADS,
         "returns": _HEADS,
-        "body": _BODY,
+        "body": _LATER,
         "name_span": _PLACE,
     },
     n.Program: {"defs": _Parts(n.Def, many=True)},
@@ -136,10 +142,26 @@ _CLASSES = {cls.__name__: (cls, tuple(fields.items())) for cls, fields in _FIELD
 def plain(program: n.Program) -> list[list[Any]] | None:
     """Return the nodes of a text as it was parsed, each behind its parts.
 
-    None where a node has no place in it, or stands in parentheses that were to be kept.
+    None where a node has no place in it, or stands in parentheses that were to be kept; or where
+    there are more than `MOST_NODES`.
     """
+    bodies: list[tuple[list[Any], tuple[n.Stmt, ...]]] = []
+    found = _listed([program], bodies)
+    count = 0 if found is None else len(found)
+    for into, body in bodies:
+        nodes = _listed([*body], [])
+        count += 0 if nodes is None else len(nodes)
+        if nodes is None or count > MOST_NODES:
+            return None
+        into += nodes
+    return found
+
+
+def _listed(
+    todo: list[n.Node], bodies: list[tuple[list[Any], tuple[n.Stmt, ...]]]
+) -> list[list[Any]] | None:
+    """Return nodes and their parts but for bodies, for each of which a list waits to be filled."""
     out: list[list[Any]] = []
-    todo: list[n.Node] = [program]
     while todo:  # from the last node to the first
         node = todo.pop()
         if node.span is None or node.is_grouped:
@@ -151,6 +173,9 @@ def plain(program: n.Program) -> list[list[Any]] | None:
                 if value is None:
                     return None
                 item += value.start, value.end
+            elif kind is _LATER:
+                item.append([])
+                bodies.append((item[-1], value))
             elif not isinstance(kind, _Parts):
                 is_named = isinstance(value, float) and not math.isfinite(value)
                 item.append(repr(value) if is_named else value)
@@ -167,29 +192,46 @@ def plain(program: n.Program) -> list[list[Any]] | None:
     return out
 
 
-def from_plain(value: object, source: Source) -> n.Program:
+def from_plain(value: object, source: Source, instead: Callable[[], n.Program]) -> n.Program:
     """Return the program that `plain` made lists of, of this text.
+
+    Parameters
+    ----------
+    value : object
+    source : Source
+    instead : callable
+        Gives the program where the list of a body turns out to be anything else.
 
     Raises
     ------
     ValueError
-        If they are anything else.
+        If what is no body is anything else.
     """
-    if not isinstance(value, list):
-        raise ValueError("a tree is a list of nodes")
-    built: list[n.Node] = []
-    try:
-        for item in value:
-            _build(item, built, source)
-    except (TypeError, LookupError) as error:  # of another length, of no class
-        raise ValueError(f"it is no node: {error}") from None
-    match built:
+    match _built(value, source, instead):
         case [n.Program() as program]:
             return program
     raise ValueError("it is no program")
 
 
-def _build(item: list[Any], built: list[n.Node], source: Source) -> None:
+def _built(value: object, source: Source, instead: Callable[[], n.Program] | None) -> list[n.Node]:
+    """Return what stands for itself among nodes; instead: None within a body."""
+    if not isinstance(value, list):
+        raise ValueError("a tree is a list of nodes")
+    built: list[n.Node] = []
+    try:
+        for item in value:
+            _build(item, built, source, instead)
+    except (TypeError, LookupError) as error:  # of another length, of no class
+        raise ValueError(f"it is no node: {error}") from None
+    return built
+
+
+def _build(
+    item: list[Any],
+    built: list[n.Node],
+    source: Source,
+    instead: Callable[[], n.Program] | None,
+) -> None:
     """Put a node behind those that were built, in the place of its parts."""
     cls, fields = _CLASSES[item[0]]
     found: dict[str, Any] = {"span": _place(item, 1, source)}
@@ -198,6 +240,9 @@ def _build(item: list[Any], built: list[n.Node], source: Source) -> None:
         if kind is _PLACE:
             found[name] = _place(item, at, source)
             at += 2
+        elif kind is _LATER:
+            found[name] = _unread(item[at], source, item[1], instead)
+            at += 1
         elif not isinstance(kind, _Parts):
             found[name] = kind(item[at])
             at += 1
@@ -211,6 +256,27 @@ def _build(item: list[Any], built: list[n.Node], source: Source) -> None:
     for name, kind, count in reversed(parts):  # the last part stands last
         found[name] = _taken(kind, count, built)
     built.append(cls(**found))
+
+
+def _unread(
+    value: object, source: Source, start: int, instead: Callable[[], n.Program] | None
+) -> Unread:
+    """Return the body of the definition that begins at a place, for when it is asked for."""
+    if instead is None or not isinstance(value, list):
+        raise ValueError("it is no body")
+    return Unread(partial(_body, value, source, start, instead))
+
+
+def _body(
+    value: object, source: Source, start: int, instead: Callable[[], n.Program]
+) -> tuple[n.Stmt, ...]:
+    try:
+        built = tuple(_built(value, source, None))
+        if all(isinstance(node, n.Stmt) for node in built):
+            return built  # type: ignore[return-value]  # statements all of them
+    except ValueError:
+        pass
+    return next(d.body for d in instead().defs if d.span is not None and d.span.start == start)
 
 
 def _taken(kind: _Parts, count: object, built: list[n.Node]) -> object:

@@ -38,7 +38,8 @@ class _Names(types.ModuleType):
             return value
         if files.room_of(name):  # which scripts read without an import
             return files.stand_in(name)
-        raise AttributeError(f"module 'torch' has no attribute '{name}' in tcdsl{missing(name)}")
+        why = "" if name.startswith("__") else missing(name)  # those the interpreter asks for
+        raise AttributeError(f"module 'torch' has no attribute '{name}' in tcdsl{why}")
 
     def __dir__(self) -> list[str]:
         return sorted({*names.ROOMS, *names.LIBRARY, *THREADS, "__version__"})

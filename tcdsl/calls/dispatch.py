@@ -16,6 +16,7 @@ from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.text.names import result_type
 
@@ -47,12 +48,16 @@ class Dispatch:
         self.defaults = None if all(d is None for d in defaults) else defaults
         self.returns = tuple(p.name for p in definition.returns)
         self.operand_names = OperandNames(self.name, (*self.params, *self.returns))
-        self.result_type = result_type(self.name, self.returns)
         self._forget = forget
         self._online: dict[Spec, OnlineSearch] = {}
         self._first_calls: FirstCallTuning | None = None
         self._tuned_here: set[Spec] = set()
         self._lock = Lock()
+
+    @cached_property
+    def result_type(self) -> Any:
+        """The named tuple of several outputs."""
+        return result_type(self.name, self.returns)
 
     def arguments(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
         """Return parameters, outputs and generics of a call."""

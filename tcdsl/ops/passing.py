@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.grammar.text import nodes
-from tcdsl.grammar.text.parser import parse
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.derivatives import Gradient
@@ -22,6 +22,7 @@ def passed_on(made: Gradient) -> tuple[str, ...]:
     --------
     >>> from tcdsl.codegen.gradient.vjp import gradient
     >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.parser import parse
     >>> text = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) - B(i) }"
     >>> passed_on(gradient(check(parse(text))))
     ('A',)
@@ -29,7 +30,7 @@ def passed_on(made: Gradient) -> tuple[str, ...]:
     adjoints = [given.name for given in made.given if given.output]
     if len(adjoints) != 1:
         return ()
-    definition = parse(made.text, "<gradient>").defs[-1]
+    definition = parsed(made.text, "<gradient>").defs[-1]
     types = {p.name: p.type for p in (*definition.params, *definition.returns)}
     found = []
     for name, result in zip(made.wrt, definition.returns, strict=True):

@@ -53,7 +53,7 @@ class TypedText:
         names, given = {g.name for g in definition.generics}, self.variables.values()
         self._has_result_type = "R" in names and "R" not in given
         self._has_computing_type = "Wide" in names
-        self._wrapping = frozenset(p for p in self.variables if p in any_rank(definition))
+        self._wrapping = any_rank(definition) & self.variables.keys()
         standing = frozenset() if meaning.keeps_numbers else self._wrapping
         self.standing = sum(1 << i for i, p in enumerate(self.params) if p in standing)
 

@@ -9,8 +9,6 @@ from tcdsl.grammar.text.nodes import Program
 from tcdsl.grammar.text.plain import from_plain, plain
 from tcdsl.grammar.text.source import Source
 
-_MOST_NODES = 10_000  # of a tree that is kept: reading a larger one takes no less than parsing
-
 
 @lru_cache(maxsize=64)  # the layers of a model, and their copies, are of few texts
 def parsed(text: str, name: str = "<text>") -> Program:
@@ -22,12 +20,15 @@ def parsed(text: str, name: str = "<text>") -> Program:
         If the text is not a program of the language.
     """
     source = Source(text, name)
-    found = records.read("tree", (text,), lambda value: from_plain(value, source))
-    if found is None:
-        from tcdsl.grammar.text.parser import parse  # on use: it loads lark
 
-        found = parse(text, name)
-        nodes = plain(found)
-        if nodes is not None and len(nodes) <= _MOST_NODES:
+    def parse() -> Program:
+        from tcdsl.grammar.text import parser  # on use: it loads lark
+
+        return parser.parse(text, name)
+
+    found = records.read("tree", (text,), lambda value: from_plain(value, source, parse))
+    if found is None:
+        found = parse()
+        if (nodes := plain(found)) is not None:
             records.write("tree", (text,), nodes, found.defs[-1].name)
     return found

@@ -135,7 +135,7 @@ class Session:
         with self._lock:
             found = self._variants.get(key)
             if found is None:
-                found = self._bound(definition, generics, gpu, is_ranked=text != "")
+                found = self._bound(definition, generics, gpu, text)
                 kept = thinned(self._variants, _MAX_VARIANTS)
                 if kept is not self._variants:
                     self._variants = kept
@@ -148,18 +148,20 @@ class Session:
         definition: nodes.Def,
         generics: Mapping[str, int | DType],
         gpu: Gpu | None,
-        *,
-        is_ranked: bool,
+        ranked: str,
     ) -> Variant:
-        """Return a new variant: one that has been checked before is not checked again."""
-        program = self.program_with(definition) if is_ranked else self.program
+        """Return a new variant: one that has been checked before is not checked again.
+
+        ranked: the text of a definition that was bound to ranks.
+        """
+        program = self.program_with(definition) if ranked else self.program
 
         def checked() -> CheckedDef:
             from tcdsl.grammar.check.definition import check  # on use: most calls find a signature
 
             return check(program, definition.name, generics=generics)
 
-        identity = self._identity(definition, generics)
+        identity = self._identity(definition, generics, ranked)
         signature = signatures.read(identity, definition)
         known = checked() if signature is None else None
         if known is not None and self.out_dims is None:  # else they were said before
@@ -199,7 +201,9 @@ class Session:
                 self._rank_free[key] = found
             return found
 
-    def _identity(self, definition: nodes.Def, generics: Mapping[str, int | DType]) -> str:
+    def _identity(
+        self, definition: nodes.Def, generics: Mapping[str, int | DType], ranked: str
+    ) -> str:
         """Return a definition with all that it calls and its generics, as text."""
         defs = {d.name: d for d in self.program.defs} | {definition.name: definition}
         needed = {definition.name: definition}
@@ -208,9 +212,15 @@ class Session:
             called = {n for n in identifiers(todo.pop()) if n in defs and n not in needed}
             needed |= {n: defs[n] for n in called}
             todo += (defs[n] for n in called)
-        texts = [format_def(needed[n]) for n in sorted(needed)]
+        if ranked:
+            del needed[definition.name]
+        texts = {definition.name: ranked} | (_printed(needed) if needed else {})
         return "\n".join(
-            [definition.name, *(f"{n} = {v!r}" for n, v in sorted(generics.items())), *texts]
+            [
+                definition.name,
+                *(f"{n} = {v!r}" for n, v in sorted(generics.items())),
+                *(texts[n] for n in sorted(texts)),
+            ]
         )
 
     def program_with(self, definition: nodes.Def) -> nodes.Program:
@@ -241,11 +251,8 @@ class Session:
         with self._lock:
             found = self._ranked.get((name, ones))
             if found is None:
-                from tcdsl.grammar.ranks.ellipsis import bind_ranks  # on use: few texts have `...`
-
-                bound = bind_ranks(self.program, name, ones)
                 self._ranked = thinned(self._ranked, _MAX_RANKED)
-                found = self._ranked[name, ones] = bound, format_def(bound)
+                found = self._ranked[name, ones] = _ranked(self.program, name, ones)
             return found
 
     def shapes_named(self, definition: nodes.Def, sizes: Collection[str]) -> Shapes | None:
@@ -434,6 +441,21 @@ class Session:
     def _has_configs(self) -> bool:
         settings = self.settings
         return settings.tune != "off" and (bool(settings.configs) or self.database.exists())
+
+
+@on_own_stack
+def _ranked(program: nodes.Program, name: str, shapes: Shapes) -> tuple[nodes.Def, str]:
+    """Return a definition bound to ranks, and its text."""
+    from tcdsl.grammar.ranks.ellipsis import bind_ranks  # on use: few texts have `...`
+
+    bound = bind_ranks(program, name, shapes)
+    return bound, format_def(bound)
+
+
+@on_own_stack
+def _printed(definitions: Mapping[str, nodes.Def]) -> dict[str, str]:
+    """Return the texts of definitions, in one thread for all."""
+    return {name: format_def(d) for name, d in definitions.items()}
 
 
 @on_own_stack
