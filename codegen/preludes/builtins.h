@@ -3,7 +3,7 @@
  *
  * The header that includes it has defined, for f32 and f64, tc_fabs, tc_copysign, tc_trunc, tc_exp,
  * tc_expm1 and tc_log1p; tc_scaled_exp_f32(factor, x, low) = factor e^(x + low) for |low| < 0.06;
- * TC_POLY(TYPE, x, c0, c1, ...) = c0 + c1 x + ...
+ * TC_POLY(TYPE, x, c0, c1, ...) = c0 + c1 x + ..., and TC_PAIRED the same.
  */
 #ifndef TC_BUILTINS_H
 #define TC_BUILTINS_H
@@ -87,11 +87,11 @@ TC_FN tc_f32 tc_gelu_f32(tc_f32 x) {
   tc_f32 a = tc_fabs_f32(x);
   a = a > 14.5f ? 14.5f : a; /* beyond, the tail is 0 */
   tc_f32 s = a + 2.5f, u = 1.0f / s, e = (1.0f - s * u) - u * (a - (s - 2.5f));
-  tc_f32 t = 1.0f - 5.0f * u, factor = a * u * TC_POLY(f32, t, TC_MILLS);
+  tc_f32 t = 1.0f - 5.0f * u, factor = a * u * TC_PAIRED(f32, t, TC_MILLS);
   tc_f32 head = tc_float_u32(tc_bits_f32(a) & 0xfffff000);
   tc_f32 low = e * (1.6f - 0.5f * t) - 0.5f * ((a - head) * (a + head));
   tc_f32 tail = tc_scaled_exp_f32(factor, -0.5f * (head * head), low);
   tail = x == -TC_INF_F32 ? TC_NAN_F32 : tail; /* -inf * 0, as everywhere */
-  return x < 0.0f ? -tail : x - tail;
+  return (x < 0.0f ? 0.0f : x) - tail;
 }
 #endif

@@ -54,6 +54,7 @@ TC_OF_CUDA4(norm4d) TC_OF_CUDA4(rnorm4d)
 
 /* c[0] + c[1] x + c[2] x^2 + ... */
 #define TC_POLY(T, x, ...) tc_poly<tc_##T>(x, __VA_ARGS__)
+#define TC_PAIRED TC_POLY
 template <class T> TC_FN T tc_poly(T, T c) { return c; }
 template <class T, class... Rest> TC_FN T tc_poly(T x, T c, Rest... rest) {
   return tc_poly<T>(x, rest...) * x + c;

@@ -29,6 +29,20 @@ TC_FN tc_f64 tc_poly_f64(tc_f64 x, const tc_f64 *c, int n) {
   return p;
 }
 
+/* The same by even and odd powers, for long ones: half as many steps wait for each other. */
+#define TC_PAIRED(T, x, ...)                                                                      \
+  tc_paired_##T(x, (const tc_##T[]){__VA_ARGS__}, sizeof((tc_##T[]){__VA_ARGS__}) / sizeof(tc_##T))
+#define TC_PAIRED_OF(T)                                                                           \
+  TC_FN tc_##T tc_paired_##T(tc_##T x, const tc_##T *c, int n) {                                  \
+    tc_##T z = x * x, p = c[n - 1], q = c[n - 2];                                                 \
+    _Pragma("GCC unroll 16") for (int i = n - 3; i > 0; i -= 2) {                                 \
+      p = p * z + c[i];                                                                           \
+      q = q * z + c[i - 1];                                                                       \
+    }                                                                                             \
+    return n % 2 ? p * z + (q * x + c[0]) : p * x + q;                                            \
+  }
+TC_PAIRED_OF(f32) TC_PAIRED_OF(f64)
+
 /* Nearest integer, even at ties, by the rounding of an addition: |x| < 2^22 and < 2^51. */
 TC_FN tc_f32 tc_nearest_f32(tc_f32 x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 TC_FN tc_f64 tc_nearest_f64(tc_f64 x) { return (x + 0x1.8p52) - 0x1.8p52; }
@@ -49,14 +63,19 @@ TC_FN tc_f64 tc_rint_f64(tc_f64 x) { return __builtin_rint(x); }
 /* e^r = 1 + r + r r P(r), |r| <= ln(2) / 2 */
 #define TC_EXP_F32 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f, 0.00019791716f
 
-/* factor * e^(x + low) for x in [-104, 89] and a small low: 2^n e^r with |r| <= ln(2) / 2. The power
- * comes in two steps, so that neither overflows before the result does. */
+/* p 2^n for -254 < n < 256, where x = n + TC_WHOLE: a whole number in its last bits, 254 more than n.
+ * The power comes in two steps, the halves of that, so that neither overflows before the result does. */
+#define TC_WHOLE (0x1.8p23f + 254)
+TC_FN tc_f32 tc_scaled_f32(tc_f32 p, tc_f32 x) {
+  tc_u32 n = tc_bits_f32(x), half = n >> 1;
+  return p * tc_float_u32(half << 23) * tc_float_u32((n - half) << 23);
+}
+/* factor * e^(x + low) for x in [-104, 89] and a small low: 2^n e^r with |r| <= ln(2) / 2. */
 TC_FN tc_f32 tc_scaled_exp_f32(tc_f32 factor, tc_f32 x, tc_f32 low) {
-  tc_f32 n = tc_nearest_f32(x * 0x1.715476p+0f);
+  tc_f32 whole = x * 0x1.715476p+0f + TC_WHOLE, n = whole - TC_WHOLE;
   tc_f32 r = (x - n * 0.693359375f) - (n * -2.12194440e-4f - low);
   tc_f32 p = TC_POLY(f32, r, TC_EXP_F32);
-  tc_f32 half = tc_nearest_f32(n * 0.5f);
-  return (factor + factor * (p * (r * r) + r)) * tc_pow2_f32(half) * tc_pow2_f32(n - half);
+  return tc_scaled_f32(factor + factor * (p * (r * r) + r), whole);
 }
 TC_FN tc_f32 tc_exp_f32(tc_f32 x) {
   x = x > 89.0f ? 89.0f : x; /* NaN passes */
@@ -66,10 +85,10 @@ TC_FN tc_f32 tc_exp_f32(tc_f32 x) {
 TC_FN tc_f32 tc_exp2_f32(tc_f32 x) {
   x = x > 129.0f ? 129.0f : x;
   x = x < -151.0f ? -151.0f : x;
-  tc_f32 n = tc_nearest_f32(x), r = x - n, half = tc_nearest_f32(n * 0.5f);
+  tc_f32 whole = x + TC_WHOLE, r = x - (whole - TC_WHOLE);
   tc_f32 p = TC_POLY(f32, r, 0.6931472f, 0.2402265f, 0.055504356f, 0.009618186f, 0.0013316397f,
                      0.00015416661f, 1.8729339e-05f);
-  return (p * r + 1.0f) * tc_pow2_f32(half) * tc_pow2_f32(n - half);
+  return tc_scaled_f32(p * r + 1.0f, whole);
 }
 /* 2^n p + (2^n - 1) with p = e^r - 1; computed halved, so that 2^128 fits. */
 TC_FN tc_f32 tc_expm1_f32(tc_f32 x) {
@@ -97,7 +116,7 @@ TC_FN tc_f32 tc_tanh_f32(tc_f32 x) {
 /* ln(1 + f) + k ln(2) for 1 + f in [sqrt(1/2), sqrt(2)]; low: a correction to the whole. */
 TC_FN tc_f32 tc_log_parts_f32(tc_f32 f, tc_f32 k, tc_f32 low) {
   tc_f32 z = f * f;
-  tc_f32 p = TC_POLY(f32, f, 0.33333313f, -0.25000009f, 0.20002121f, -0.16667996f, 0.1421952f,
+  tc_f32 p = TC_PAIRED(f32, f, 0.33333313f, -0.25000009f, 0.20002121f, -0.16667996f, 0.1421952f,
                      -0.12405544f, 0.11888378f, -0.1167605f, 0.067466348f);
   tc_f32 y = f * z * p + (k * -2.12194440e-4f + low);
   return f + (y - 0.5f * z) + k * 0.693359375f;
@@ -108,6 +127,14 @@ TC_FN tc_f32 tc_split_f32(tc_f32 u, tc_f32 *k) {
   *k = (tc_f32)e;
   return tc_float_u32((tc_u32)bits - ((tc_u32)e << 23)) - 1.0f;
 }
+/* Split also a denormal. */
+TC_FN tc_f32 tc_split_any_f32(tc_f32 u, tc_f32 *k) {
+  int is_denormal = u < 0x1p-126f; /* asked once, or compilers split twice */
+  tc_f32 scale = is_denormal ? 0x1p23f : 1.0f, less = is_denormal ? 23.0f : 0.0f;
+  tc_f32 f = tc_split_f32(u * scale, k);
+  *k -= less;
+  return f;
+}
 /* What a logarithm gives where u > 0 does not hold, and at infinity. */
 TC_FN tc_f32 tc_log_ends_f32(tc_f32 u, tc_f32 y) {
   y = u == 0.0f ? -TC_INF_F32 : y;
@@ -115,8 +142,8 @@ TC_FN tc_f32 tc_log_ends_f32(tc_f32 u, tc_f32 y) {
   return ((u == TC_INF_F32) | (u != u)) ? u : y;
 }
 TC_FN tc_f32 tc_log_f32(tc_f32 x) {
-  tc_f32 k, f = tc_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &k);
-  return tc_log_ends_f32(x, tc_log_parts_f32(f, x < 0x1p-126f ? k - 23.0f : k, 0.0f));
+  tc_f32 k, f = tc_split_any_f32(x, &k);
+  return tc_log_ends_f32(x, tc_log_parts_f32(f, k, 0.0f));
 }
 /* ln(u) + c / u with u = 1 + x rounded and c what the rounding lost. */
 TC_FN tc_f32 tc_log1p_f32(tc_f32 x) {
@@ -131,10 +158,10 @@ TC_FN tc_f32 tc_log1p_f32(tc_f32 x) {
 /* Near 0 x + x P(x x), else 1 - e^(-a Q(a)). */
 TC_FN tc_f32 tc_erf_f32(tc_f32 x) {
   tc_f32 a = tc_fabs_f32(x), z = x * x;
-  tc_f32 near = TC_POLY(f32, z, 0.12837917f, -0.37612635f, 0.11283697f, -0.0268595f, 0.0052012863f,
+  tc_f32 near = TC_PAIRED(f32, z, 0.12837917f, -0.37612635f, 0.11283697f, -0.0268595f, 0.0052012863f,
                         -0.00081455981f, 8.3823921e-05f);
   a = a > 4.0f ? 4.0f : a;
-  tc_f32 far = TC_POLY(f32, a, 1.128641f, 0.63518149f, 0.10618761f, -0.023720184f, 0.0036229184f,
+  tc_f32 far = TC_PAIRED(f32, a, 1.128641f, 0.63518149f, 0.10618761f, -0.023720184f, 0.0036229184f,
                        -0.00031805964f, 1.0763172e-05f);
   tc_f32 y = a < 0.92f ? x + x * near
                        : tc_copysign_f32(1.0f - tc_scaled_exp_f32(1.0f, -a * far, 0.0f), x);
@@ -204,18 +231,41 @@ TC_FN tc_f64 tc_log1p_f64(tc_f64 x) {
 
 #include "builtins.h"
 
-/* Phi(-a) for a >= 0 to 30 bits. */
-TC_FN tc_f64 tc_normal_tail(tc_f64 a) {
-  a = a > 14.6 ? 14.6 : a;
-  tc_f64 u = 1.0 / (a + 2.5);
-  return tc_exp_f64(-0.5 * a * a) * u * TC_POLY(f64, 1.0 - 5.0 * u, TC_MILLS);
+/* ---- float32 in float64, to the bits that float32 needs */
+
+/* 2^x for |x| < 1000 to 33 bits. */
+TC_FN tc_f64 tc_exp2_near(tc_f64 x) {
+  tc_f64 whole = x + 0x1.8p52, r = x - (whole - 0x1.8p52);
+  tc_f64 p = TC_PAIRED(f64, r, 1.0, 0.6931471805537177, 0.24022650922399383, 0.055504109287551,
+                     0.009618056660678097, 0.0013333454547324625, 0.0001546145045611541,
+                     1.5310081372910543e-05);
+  return tc_float_u64(tc_bits_f64(p) + (tc_bits_f64(whole) << 52));
+}
+/* log2(1 + f) + k for 1 + f in [sqrt(1/2), sqrt(2)] to 38 bits: a division takes as long as half of
+ * this. */
+TC_FN tc_f64 tc_log2_near(tc_f64 f, tc_f64 k) {
+  tc_f64 p = TC_PAIRED(f64, f, 1.4426950408865757, -0.7213475203275672, 0.4808983488027021,
+                     -0.36067379313996717, 0.28853879572625213, -0.24044643334948895,
+                     0.20610712345149665, -0.18043675651642765, 0.16021665765431375,
+                     -0.14249856917860584, 0.13027571101557828, -0.13462970307153083,
+                     0.13251167425905364, -0.06973807702662463);
+  return f * p + k;
+}
+/* Phi(-a) for a = x unit, 0 <= a <= 14.6, to 30 bits. An inverse of float32 is made one of 40 bits. */
+TC_FN tc_f64 tc_normal_tail(tc_f32 x, tc_f64 unit) {
+  tc_f64 a = x * unit, s = a + 2.5, near = 1.0f / (x * (tc_f32)unit + 2.5f);
+  tc_f64 u = near + near * (1.0 - s * near);
+  tc_f64 e = tc_exp2_near(a * a * -0x1.71547652b82fep-1);
+  return e * u * TC_PAIRED(f64, 1.0 - 5.0 * u, TC_MILLS);
 }
 TC_FN tc_f32 tc_normcdf_f32(tc_f32 x) {
-  tc_f64 tail = tc_normal_tail(tc_fabs_f64(x));
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 tail = tc_normal_tail(a > 14.6f ? 14.6f : a, 1.0);
   return (tc_f32)(x > 0.0f ? 1.0 - tail : tail);
 }
 TC_FN tc_f32 tc_erfc_f32(tc_f32 x) {
-  tc_f64 tail = 2.0 * tc_normal_tail(tc_fabs_f64(x) * 0x1.6a09e667f3bcdp+0);
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 tail = 2.0 * tc_normal_tail(a > 10.3f ? 10.3f : a, 0x1.6a09e667f3bcdp+0);
   return (tc_f32)(x < 0.0f ? 2.0 - tail : tail);
 }
 /* In w = -ln(1 - x x), then in its root: x P(w - 3), x Q(sqrt(w) - 3.25). */
@@ -242,8 +292,15 @@ TC_FN tc_f32 tc_erfinv_middle_f32(tc_f32 x) {
   return (tc_f32)(a * tc_erfinv_near(-tc_log_parts_f64(f, k, 0.0)));
 }
 TC_FN tc_f32 tc_exp10_f32(tc_f32 x) { return (tc_f32)tc_exp_f64((tc_f64)x * 0x1.26bb1bbb55516p+1); }
-TC_FN tc_f32 tc_log2_f32(tc_f32 x) { return (tc_f32)(tc_log_f64(x) * 0x1.71547652b82fep+0); }
-TC_FN tc_f32 tc_log10_f32(tc_f32 x) { return (tc_f32)(tc_log_f64(x) * 0x1.bcb7b1526e50ep-2); }
+/* log2(x) times unit; of a NaN and where x > 0 does not hold, anything. */
+TC_FN tc_f64 tc_log_near(tc_f32 x, tc_f64 unit) {
+  tc_f32 k, f = tc_split_any_f32(x, &k);
+  return tc_log2_near(f, k) * unit;
+}
+TC_FN tc_f32 tc_log2_f32(tc_f32 x) { return tc_log_ends_f32(x, (tc_f32)tc_log_near(x, 1.0)); }
+TC_FN tc_f32 tc_log10_f32(tc_f32 x) {
+  return tc_log_ends_f32(x, (tc_f32)tc_log_near(x, 0x1.34413509f79ffp-2));
+}
 TC_FN tc_f32 tc_sinh_f32(tc_f32 x) {
   tc_f64 a = tc_fabs_f64(x), e = tc_exp_f64(a), y = 0.5 * (e - 1.0 / e);
   y = a < 0.01 ? a + a * a * a * (1.0 / 6 + a * a * (1.0 / 120)) : y;
@@ -282,17 +339,25 @@ TC_FN tc_f32 tc_rcbrt_f32(tc_f32 x) {
   tc_f64 y = tc_exp_f64(tc_log_f64(tc_fabs_f64(x)) * (-1.0 / 3));
   return x == 0.0f ? 1.0f / x : tc_copysign_f32((tc_f32)y, x);
 }
-/* |x|^y by exp(y ln|x|), then the sign and the cases in which C's pow does not follow from that. */
+/* |x|^y by 2^(y log2 |x|), then the sign and the cases in which C's pow does not follow from that. */
 TC_FN tc_f32 tc_pow_f32(tc_f32 x, tc_f32 y) {
-  tc_f64 a = tc_fabs_f64(x), p = tc_exp_f64((tc_f64)y * tc_log_f64(a));
-  tc_f64 w = y, h = 0.5 * w;
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 l = tc_log_near(a, 1.0);
+  l = a == 0.0f ? -TC_INF_F64 : a < TC_INF_F32 ? l : a;
+  tc_f64 w = y, h = 0.5 * w, t = w * l;
+  t = t > 200.0 ? 200.0 : t < -200.0 ? -200.0 : t;
+  tc_f64 p = tc_exp2_near(t);
   int big = tc_fabs_f64(w) >= 0x1p24; /* then even */
   int whole = big | (tc_nearest_f64(w) == w);
   int odd = (big ^ 1) & whole & (tc_nearest_f64(h) != h);
-  p = ((a == 1.0) & (y == y)) ? 1.0 : p;
-  p = ((x < 0.0f) & (a < TC_INF_F64) & (whole ^ 1)) ? TC_NAN_F64 : p;
+  p = ((a == 1.0f) & (y == y)) ? 1.0 : p;
+  p = ((x < 0.0f) & (a < TC_INF_F32) & (whole ^ 1)) ? TC_NAN_F64 : p;
   p = odd ? tc_copysign_f64(p, x) : p;
   return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : (tc_f32)p;
+}
+/* (2^k (1 + f))^y, where that is between 2^-1000 and 2^1000. */
+TC_FN tc_f32 tc_power_f32(tc_f32 f, tc_f32 k, tc_f32 y) {
+  return (tc_f32)tc_exp2_near((tc_f64)y * tc_log2_near(f, k));
 }
 
 /* ---- trigonometry, float32 */

@@ -16,6 +16,19 @@
 TC_FN tc_native_f32 tc_size_of(tc_native_f32 x) {
   return (tc_native_f32)((tc_native_i32)x & 0x7fffffff);
 }
+/* x, but not below low nor above high; NaN passes. Of the scalar text gcc makes choices between
+ * results, which take longer. */
+TC_FN tc_native_f32 tc_within(tc_native_f32 x, tc_f32 low, tc_f32 high) {
+  tc_native_f32 least = TC_F32(splat)(low), most = TC_F32(splat)(high);
+#if TC_VECTOR_BYTES == 32 && defined(__AVX__)
+  return __builtin_ia32_maxps256(least, __builtin_ia32_minps256(most, x));
+#elif TC_VECTOR_BYTES == 16 && defined(__SSE__)
+  return __builtin_ia32_maxps(least, __builtin_ia32_minps(most, x));
+#else
+  x = TC_F32(select)(x > most, most, x);
+  return TC_F32(select)(x < least, least, x);
+#endif
+}
 /* Whether a < b does not hold in some lane. */
 TC_FN int tc_any_not_less(tc_native_f32 a, tc_native_f32 b) {
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
@@ -104,6 +117,25 @@ TC_FN tc_native_f32 tc_cos_waves(tc_native_f32 x) {
   tc_native_f32 n = (x * 0x1.45f306p-2f - 0.5f) + 0x1.8p23f;
   return tc_waves(x, (n - 0x1.8p23f) + 0.5f, ~(tc_native_i32)n);
 }
+/* r P(z) / Q(z) to 35 bits for |r| < 1.01 pi/4, next to odd quarters -Q(z) / (r P(z)). An inverse of
+ * float32 is made one of 46 bits. */
+TC_FN tc_f32 tc_slope(tc_f32 x, tc_f32 k, tc_i32 odd) {
+  tc_f64 r = (x - k * 0x1.921fb54400000p+0) - k * 0x1.0b4611a626331p-34, z = r * r;
+  tc_f64 p = r * ((0.0010755740898238176 * z - 0.11136753422548272) * z + 1.0);
+  tc_f64 q = (0.01597584123724398 * z - 0.44470086572308215) * z + 0.9999999999752248;
+  tc_f64 num = odd ? -q : p, den = odd ? p : q, near = 1.0f / (tc_f32)den, y = num * near;
+  return (tc_f32)(y + near * (num - y * den));
+}
+TC_FN tc_native_f32 tc_tan_waves(tc_native_f32 x) {
+  tc_native_f32 n = x * 0x1.45f306p-1f + 0x1.8p23f;
+  tc_f32 a[TC_VL_f32] __attribute__((aligned(64))), k[TC_VL_f32] __attribute__((aligned(64)));
+  tc_i32 odd[TC_VL_f32] __attribute__((aligned(64)));
+  TC_F32(store)(a, x);
+  TC_F32(store)(k, n - 0x1.8p23f);
+  TC_NAMED(store, TC_VL_f32, i32)(odd, (tc_native_i32)n & 1);
+  _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_slope(a[i], k[i], odd[i]);
+  return TC_F32(load)(a);
+}
 #define TC_WAVE(name)                                                                             \
   TC_FAR1(name)                                                                                   \
   TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x) {                                             \
@@ -113,6 +145,7 @@ TC_FN tc_native_f32 tc_cos_waves(tc_native_f32 x) {
   }
 TC_WAVE(sin)
 TC_WAVE(cos)
+TC_WAVE(tan)
 
 /* ---- remainders: float32 in float64, where the quotient is small enough to be exact */
 
@@ -188,25 +221,45 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
   }
 
 #define TC_TABLED(S, T, N)                                                                        \
-  TC_LANES1(exp, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                       \
-  TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N) TC_LANES2(pow, S, T, N)                        \
+  TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                     \
+  TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N)                                                \
   TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N) TC_LANES2(atan2, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
-#define TC_TABLED_f64(S, N)                                                                       \
-  TC_LANES1(expm1, S, f64, N) TC_LANES1(silu, S, f64, N) TC_LANES1(tanh, S, f64, N) TC_LANES1(erf, S, f64, N)                 \
-  TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)                                            \
-  TC_LANES1(log2, S, f64, N) TC_LANES1(log10, S, f64, N) TC_LANES2(atan2, S, f64, N)
+#define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N) TC_LANES2(pow, S, f64, N)
 #else
+TC_FN tc_native_f32 TC_F32(exp)(tc_native_f32 x) {
+  tc_f32 a[TC_VL_f32] __attribute__((aligned(64)));
+  TC_F32(store)(a, tc_within(x, -104.5f, 89.0f));
+  _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_scaled_exp_f32(1.0f, a[i], 0);
+  return TC_F32(load)(a);
+}
+TC_FAR2(pow)
+/* x between 2^-125 and 2^125, powers between 2^-1000 and 2^1000. */
+TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
+  tc_native_i32 e = ((tc_native_i32)x - 0x3f3504f3) >> 23;
+  tc_native_f32 k = __builtin_convertvector(e, tc_native_f32), size = tc_size_of(k);
+  tc_native_i32 is_quick = (size < 126.0f) & (tc_size_of(y) * (size + 1.0f) < 1000.0f);
+  if (__builtin_expect(TC_NAMED(any, TC_VL_f32, i32)(~is_quick), 0)) return tc_pow_lanes(x, y);
+  tc_f32 a[TC_VL_f32] __attribute__((aligned(64))), b[TC_VL_f32] __attribute__((aligned(64)));
+  tc_f32 c[TC_VL_f32] __attribute__((aligned(64)));
+  TC_F32(store)(a, (tc_native_f32)((tc_native_i32)x - (e << 23)) - 1.0f);
+  TC_F32(store)(b, k);
+  TC_F32(store)(c, y);
+  _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_power_f32(a[i], b[i], c[i]);
+  return TC_F32(load)(a);
+}
 #define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N)
-#define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N)
+#define TC_TABLED_f64(S, N)                                                                       \
+  TC_TABLED(S, f64, N) TC_LANES1(exp, S, f64, N) TC_LANES2(pow, S, f64, N)
 #endif
 
 /* Those that have a form of their own above, in float32. */
 #define TC_QUICK_f32(S, N)
 #define TC_QUICK_f64(S, N)                                                                        \
-  TC_LANES1(sin, S, f64, N) TC_LANES1(cos, S, f64, N) TC_LANES2(fmod, S, f64, N)                  \
+  TC_LANES1(sin, S, f64, N) TC_LANES1(cos, S, f64, N) TC_LANES1(tan, S, f64, N)                   \
+  TC_LANES2(fmod, S, f64, N)                                                                      \
   TC_LANES2(remainder, S, f64, N) TC_LANES2(mod, S, f64, N) TC_LANES1(erfinv, S, f64, N)
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
   TC_FN tc_v##S tc_relu_v##S(tc_v##S x) { return tc_select_v##S(x <= 0, (tc_v##S){0}, x); }       \

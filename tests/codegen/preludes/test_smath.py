@@ -412,6 +412,18 @@ def test_gcc_makes_vector_code_of_loops(t: str, tmp_path: Path) -> None:
     assert set(wanted) - vectorised(wanted, t, tmp_path) == set()
 
 
+def test_powers_of_the_smallest_and_largest_numbers_in_vectors(vectors: ctypes.CDLL) -> None:
+    bits = [*range(0, 0x01800000, 9973), *range(0x7D000000, 0x7F800000, 9973)]
+    x = np.array(bits[: len(bits) // 16 * 16], np.uint32).view(np.float32)
+    for power in (0.9, -0.9, 7.0, -7.0):
+        y = np.full_like(x, power)
+        with np.errstate(all="ignore"):
+            want = np.power(x.astype(np.float64), y.astype(np.float64))
+            got = run(vectors, "vec_pow_f32", np.float32, x, y)
+            error, at = worst(errors(got, want, np.float32), x, y)
+        assert error <= SEVERAL["pow"][0], at
+
+
 def test_angles_of_points_in_vectors(vectors: ctypes.CDLL) -> None:
     rng = np.random.default_rng(5)
     y, x = rng.standard_normal((2, 1 << 16)).astype(np.float32)
