@@ -128,7 +128,7 @@ def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[st
         if not ctx.is_exact():  # of any length: short rows do with it too
             unroll = 2
         total = ctx.extent(points(space.kept) * space.row_length())
-        if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
+        if len(space.sweeps) > 1 and total * memory_per_point(ctx, space) > ctx.machine.l3_bytes:
             unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
         if along == "columns":
             unroll = 1
@@ -184,14 +184,14 @@ def point_ns(ctx: Context, space: IterationSpace, walk: RowWalk) -> float:
     compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
     if walk.lanes == 1:
         compute *= _SCALAR_FACTOR
-    per_point = _memory_per_point(ctx, space)
+    per_point = memory_per_point(ctx, space)
     levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)
     total = per_point * ctx.extent(points(space.kept) * space.row_length())
     rate = _BYTES_PER_NS[sum(total > size for size in levels)]
     return max(compute, per_point / rate) + 0.002
 
 
-def _memory_per_point(ctx: Context, space: IterationSpace) -> float:
+def memory_per_point(ctx: Context, space: IterationSpace) -> float:
     """Return the bytes of inputs and outputs, each counted once, per point of a row."""
     sweeps = space.aligned.sweeps
     # In the order of the text: a sum of floats by the order of a set differs between processes.

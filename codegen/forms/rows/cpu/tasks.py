@@ -9,6 +9,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.nest import SHORT, RowNest, may_be_short
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
+from tcdsl.codegen.forms.rows.waiting import waiting
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -45,6 +46,8 @@ def lower_rows(
 ) -> Lowered:
     """Return the group as one phase over its rows."""
     nest = RowNest(ctx, space, walk)
+    if nest.held_count() is None:
+        nest = RowNest(ctx, waiting(ctx, space, walk), walk)
     # what is cut is the range of the one loop over a row's points
     is_line = len(space.sweeps) == 1 and len(space.sweeps[0]) == 1
     cut = is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)

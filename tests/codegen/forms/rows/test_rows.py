@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,6 +188,20 @@ def test_a_value_waits_for_the_sweep_that_reads_it() -> None:
     assert sweeps == [["S"], ["D", "D.1", "Q"], ["D.2"]]
 
 
+AGAIN = """def f(float(B,N) X) -> (Y) { M(b) max=! X(b,n)  S(b) +=! exp(X(b,n) - M(b))
+    Y(b,n) = exp(X(b,n) - M(b)) / S(b) }"""
+
+
+def test_a_function_is_computed_once_a_point_where_vectors_are_narrow(
+    rng: np.random.Generator,
+) -> None:
+    p = problem(AGAIN, normal(rng, 9, 304))  # turns of two vectors; of 64 bytes one is left
+    for width, isa, calls in ((32, "avx2", 2), (64, "avx512", 6)):
+        machine = replace(detect(), isa=isa, vector_bytes=width)
+        unit = compiler.lower(p.program, spec_of(p, exact=True), Config(), machine, p.sizes, "f")
+        assert compiler.emit_c(unit).count("tc_exp_v") == calls, isa
+
+
 ELSEWHERE = """def f(float(N,M) X, float(N) b) -> (T, Z) {{ s(n) +=! X(n,m)
     T(n,m) = X(n,m) + s(n) * b(n)  Y(n,m) = T(n,m) * {}  Z(n) max=! Y(n,m) }}"""
 
@@ -268,7 +283,7 @@ def test_rows_without_a_finite_value_give_nan(rng: np.random.Generator) -> None:
     x[1] = -np.inf
     x[2, 7] = np.nan
     x[3, 9] = np.inf
-    check_all((SOFTMAX, x), (LOGSOFTMAX, x))
+    check_all((SOFTMAX, x), (LOGSOFTMAX, x), (AGAIN, np.tile(x, 3)))
 
 
 @pytest.mark.cc
@@ -291,6 +306,7 @@ def _described(p: Problem) -> list[tuple[str, str]]:
 def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:
     problems = [
         problem(SOFTMAX, normal(rng, 5, 45)),
+        problem(AGAIN, normal(rng, 5, 145)),
         problem(CHANNELS, normal(rng, 2, 5, 37)),
         problem(LAYERNORM, normal(rng, 3, 333), normal(rng, 333), normal(rng, 333)),
         problem(TURN, normal(rng, 19, 21)),
