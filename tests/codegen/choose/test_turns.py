@@ -82,8 +82,10 @@ def test_a_loop_whose_turns_are_points_is_one_phase(name: str, exact: bool) -> N
 
 
 @pytest.mark.cc
-def test_they_mean_what_the_text_says() -> None:
-    shapes = ((1, 1), (7, 5), (3, 1), (33, 64))
+@pytest.mark.parametrize(
+    "shapes", [((7, 5), (33, 64)), pytest.param(((1, 1), (3, 1)), marks=pytest.mark.wide)], ids=str
+)
+def test_they_mean_what_the_text_says(shapes: tuple[tuple[int, int], ...]) -> None:
     cases = [Case(made(x, *shape), e) for x in PROGRAMS for shape in shapes for e in (True, False)]
     cases += [Case(made(x, 9, 4, "double"), False) for x in PROGRAMS]
     differential(cases, terms=64)

@@ -13,6 +13,7 @@ import pytest
 
 from tcdsl import library, special
 from tcdsl.as_torch.absent import REASONS, missing
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -60,7 +61,7 @@ def test_scripts_are_told_and_tensors_have_their_methods() -> None:
     assert told[4] == "No module named 'torch.no_such_thing'"
 
 
-@pytest.mark.parametrize("name", special.__all__)
+@sampled("name", special.__all__, keep=8)
 def test_special_functions_are_pytorchs(name: str) -> None:
     numbers = [[0.0, 0.25, 0.5], [0.75, 0.9, 1.0], [-0.5, 2.0, math.nan]]
     mine, real = (u.tensor(numbers, dtype=u.float64) for u in (library, torch))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tcdsl import library as tc
+from tests.tiers import sampled
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -315,7 +316,7 @@ AGAIN: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", AGAIN)
+@sampled("name", AGAIN, keep=16)
 def test_a_graph_is_gone_through_again_where_nothing_was_kept(name: str) -> None:
     def program(u: Any) -> Any:
         y = AGAIN[name](u, _leaf(u)).sum()

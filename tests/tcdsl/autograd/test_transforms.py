@@ -78,7 +78,13 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+OF_OTHERS = ("jacfwd of jacfwd", "grad of vmap", "jacrev of containers")  # each is there alone
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.wide if n in OF_OTHERS else ()) for n in PROGRAMS],
+)
 def test_transforms_are_pytorchs(name: str) -> None:
     _check(PROGRAMS[name])
 

@@ -50,13 +50,17 @@ def _normal(*shape: int) -> Any:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def test_projected_states() -> None:
-    ours, theirs = _both("LSTM", 3, 5, num_layers=2, proj_size=2, bidirectional=True)
+@pytest.mark.parametrize(
+    ("layers", "both_ways"), [(1, False), pytest.param(2, True, marks=pytest.mark.wide)]
+)
+def test_projected_states(layers: int, both_ways: bool) -> None:
+    ours, theirs = _both("LSTM", 3, 5, num_layers=layers, proj_size=2, bidirectional=both_ways)
     assert repr(ours) == repr(theirs)
-    _agree(ours, theirs, _normal(4, 3, 3), (_normal(4, 3, 2), _normal(4, 3, 5)))
+    passes = layers * (2 if both_ways else 1)
+    _agree(ours, theirs, _normal(4, 3, 3), (_normal(passes, 3, 2), _normal(passes, 3, 5)))
 
 
-@pytest.mark.parametrize("name", ["RNN", "GRU"])
+@pytest.mark.parametrize("name", ["RNN", pytest.param("GRU", marks=pytest.mark.wide)])
 def test_one_sequence(name: str) -> None:
     ours, theirs = _both(name, 3, 4, batch_first=True)
     _agree(ours, theirs, _normal(5, 3), _normal(1, 4))
@@ -66,7 +70,10 @@ def test_one_sequence_of_an_lstm() -> None:
     _agree(*_both("LSTM", 3, 4), _normal(5, 3), (_normal(1, 4), _normal(1, 4)))
 
 
-@pytest.mark.parametrize(("name", "pair"), [("RNNCell", False), ("LSTMCell", True)])
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [pytest.param("RNNCell", False, marks=pytest.mark.wide), ("LSTMCell", True)],
+)
 def test_one_input_of_a_cell(name: str, pair: bool) -> None:
     state = (_normal(4), _normal(4)) if pair else _normal(4)
     _agree(*_both(name, 3, 4), _normal(3), state)

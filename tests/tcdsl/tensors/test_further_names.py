@@ -80,7 +80,12 @@ def test_memory_is_shared_where_it_can_be() -> None:
     assert x.numpy(force=True).tolist() == [1.0, 1.0]
 
 
-REDUCTIONS = [(r, s) for r in ("sum", "prod", "mean", "amax", "amin") for s in (True, False)]
+OFTEN = {"sum": True, "prod": False, "mean": False, "amax": False, "amin": True}
+REDUCTIONS = [
+    pytest.param(r, s, marks=() if s is often else pytest.mark.wide)
+    for r, often in OFTEN.items()
+    for s in (True, False)
+]
 
 
 @pytest.mark.parametrize(("reduce", "include_self"), REDUCTIONS)

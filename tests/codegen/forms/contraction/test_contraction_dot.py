@@ -61,7 +61,10 @@ def few(text: str, m: int, k: int, n: int) -> Problem:
     return problem(text, a, b, *bias)
 
 
-@pytest.mark.parametrize("text", [NN, RELU, BATCH, HALVES], ids=["nn", "relu", "batch", "half"])
+TEXTS = [pytest.param(NN, marks=pytest.mark.wide), RELU, BATCH, HALVES]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=["nn", "relu", "batch", "half"])
 def test_few_columns_are_turned_around(text: str) -> None:
     problems = [few(text, *sizes) for sizes in FEW]
     large = few(text, 257, 1000, 2)
