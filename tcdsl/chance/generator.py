@@ -71,6 +71,11 @@ class Generator:
     device : str
         'cpu'; numbers for a GPU come from seeds that are drawn here as well.
 
+    Attributes
+    ----------
+    normal : float or None
+        The second of two normal numbers, which the next call gives first.
+
     References
     ----------
     Matsumoto and Nishimura, "Mersenne Twister", 1998.
@@ -85,7 +90,7 @@ class Generator:
     def __getstate__(self) -> dict[str, Any]:
         """Return what numbers follow from: neither the lock nor words that can be made again."""
         key, at = self._here()
-        return {"seed": self._seed, "key": key.copy(), "at": at, "normal": self._normal}
+        return {"seed": self._seed, "key": key.copy(), "at": at, "normal": self.normal}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become what `__getstate__` was asked of."""
@@ -117,11 +122,12 @@ class Generator:
     def _become(self, seed: int, key: Words, at: int, normal: float | None) -> None:
         """Take over a state: a block before tempering, and how many of its words are drawn."""
         with self._lock:
-            self._seed, self._at, self._normal = seed, at, normal
+            self._seed, self._at, self.normal = seed, at, normal
             # Blocks in a row: states, and their words, made when one is asked for. Both are never
             # written, only replaced, so that what was drawn may be a view of them.
             self._states: Words = key.reshape(1, _BLOCK)
             self._words: Bits = np.empty(0, np.int32)
+            self._row: Tensor | None = None  # the same, when one is asked for
 
     def _here(self) -> tuple[Words, int]:
         """Return the block of the last word drawn, and how many of its words are."""
@@ -139,15 +145,6 @@ class Generator:
         """Return the seed that the numbers began from."""
         return self._seed
 
-    @property
-    def normal(self) -> float | None:
-        """The second of two normal numbers, which the next call gives first."""
-        return self._normal
-
-    @normal.setter
-    def normal(self, value: float | None) -> None:
-        self._normal = value
-
     def words(self, count: int) -> Words:
         """Draw words of 32 bits.
 
@@ -160,13 +157,30 @@ class Generator:
 
     def bits(self, count: int) -> Bits:
         """Draw words as int32, which is what tensors take; not to be written either."""
-        with self._lock:
-            begin = self._at
-            end = begin + count
+        with self._lock.held:
+            end = self._at + count
             if end > len(self._words):
                 return self._made(count)
             self._at = end
-            return self._words[begin:end]
+            return self._words[end - count : end]
+
+    def row(self, count: int) -> Tensor:
+        """Draw words as a tensor of int32, shape (count,); not to be written either."""
+        with self._lock.held:
+            end = self._at + count
+            row = self._row
+            if row is None or end > row.numel():
+                return self._made_row(count)
+            self._at = end
+            drawn: Tensor = row.narrow(0, end - count, count)
+            return drawn
+
+    def _made_row(self, count: int) -> Tensor:
+        from tcdsl.core import from_numpy  # late: who only draws seeds needs no tensors
+
+        drawn = from_numpy(self.bits(count))
+        self._row = from_numpy(self._words)
+        return drawn
 
     def _made(self, count: int) -> Bits:
         """Draw words that no block holds yet: make blocks, from that of the next one on."""
@@ -180,7 +194,7 @@ class Generator:
         if further > _MOST:  # the last one alone is kept: others have nothing more to give
             self._at -= further * _BLOCK
             states, words = states[further:].copy(), words[further * _BLOCK :].copy()
-        self._states, self._words = states, words
+        self._states, self._words, self._row = states, words, None
         return drawn
 
     def draw_seed(self) -> int:
@@ -197,8 +211,8 @@ class Generator:
             key, at = self._here()
             made["seed"], made["words"] = self._seed, key
             made["left"], made["seeded"], made["next"] = _BLOCK - at + 1, 1, at % _BLOCK
-            if self._normal is not None:
-                made["normal"], made["has_normal"] = self._normal, 1
+            if self.normal is not None:
+                made["normal"], made["has_normal"] = self.normal, 1
         return from_numpy(np.frombuffer(made.tobytes(), np.uint8).copy())
 
     def set_state(self, state: Tensor) -> Generator:

@@ -216,9 +216,9 @@ def empty(shape: tuple[int, ...], dtype: dtypes.DType) -> Tensor:
         OverflowError and a TypeError too.
     """
     try:
-        number = dtype.numpy.num
+        number = dtype.number
     except AttributeError:
-        number = dtypes.dtype_meant(dtype).numpy.num
+        number = dtypes.dtype_meant(dtype).number
     try:
         return _core.empty(shape, number)
     except (MemoryError, OverflowError):

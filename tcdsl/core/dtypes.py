@@ -20,35 +20,22 @@ class DType:
     numpy : numpy.dtype
     itemsize : int
         Bytes of an element.
-    is_floating_point, is_signed, is_complex : bool
     category : int
         0 bool, 1 integer, 2 float: results have the highest of their operands'.
+    is_floating_point, is_signed, is_complex : bool
+        None is complex.
+    number : int
+        NumPy's number of the type in this process.
     """
 
     name: str
     numpy: np.dtype[Any]
     category: int
     is_signed: bool
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.numpy.itemsize
-
-    @property
-    def is_floating_point(self) -> bool:
-        """Whether it is a float."""
-        return self.category == 2
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether it is complex: none is."""
-        return False
-
-    @property
-    def number(self) -> int:
-        """NumPy's number of the type in this process."""
-        return self.numpy.num
+    is_floating_point: bool
+    itemsize: int
+    number: int
+    is_complex: bool = False
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"  # as scripts print it
@@ -60,7 +47,9 @@ class DType:
 def _made(name: str) -> DType:
     numpy = np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
     category = 0 if name == "bool" else 2 if "float" in name else 1
-    return DType(name, numpy, category, category == 2 or name.startswith("int"))
+    is_float = category == 2
+    is_signed = is_float or name.startswith("int")
+    return DType(name, numpy, category, is_signed, is_float, numpy.itemsize, numpy.num)
 
 
 bool_ = _made("bool")

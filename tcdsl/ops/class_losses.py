@@ -23,7 +23,7 @@ _multilabel_margin = ops.op("multilabel_margin")
 @cache
 def _op(name: str, rank: int) -> Op:
     """Return the op of a definition for targets of rank 2, or 1: nothing is behind the classes."""
-    by_hand = {n: f"{n}_vjp" for n in ("cross_entropy", "nll_mean")}
+    by_hand = {n: f"{n}_vjp" for n in ("cross_entropy", "cross_entropy_mean", "nll_mean")}
     vjp = {**by_hand, "nll_count": None, "nll_weight": None}
     back = vjp.get(name, "derived")
     text = "\n".join(ops.text(n) for n in (name, back) if n not in (None, "derived"))
@@ -38,7 +38,8 @@ def _of_classes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[in
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype.name]}"
         )
-    target = target.to(int64)
+    if target.dtype is not int64:
+        target = target.to(int64)
     if input.ndim == 1:
         return input.view(1, -1), target.reshape(1), ()
     shape = tuple(input.shape)
@@ -136,15 +137,18 @@ def cross_entropy(
     label_smoothing : float
         How much of the probability goes to all classes alike.
     """
-    from tcdsl.ops.reductions import log_softmax  # its names hide builtins
-
     how = reduction_of(reduction, size_average, reduce)
     if target.dtype.is_floating_point:
         return _of_probabilities(input, target, weight, how, label_smoothing)
     if weight is None and not label_smoothing:
         scores, classes, shape = _of_classes(input, target)
+        if how == "mean":
+            mean, _, _ = _op("cross_entropy_mean", classes.ndim)(scores, classes, ignore_index)
+            return mean  # type: ignore[no-any-return]
         elements, _ = _op("cross_entropy", classes.ndim)(scores, classes, ignore_index)
         return _by_class(elements, scores, classes, None, ignore_index, how, shape)
+    from tcdsl.ops.reductions import log_softmax  # its names hide builtins
+
     logs = log_softmax(input, 0 if input.ndim == 1 else 1)
     loss = nll_loss(logs, target, weight, None, ignore_index, None, how)
     if not label_smoothing:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl import core
 from tcdsl.chance.generator import Generator
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops.rules import first
@@ -31,7 +30,7 @@ _uniform = _filling("uniform")
 _uniform_of_two = _filling("uniform_of_two")
 _normal = _filling("normal")
 _normal_of_two = _filling("normal_of_two")
-_pairs = _filling("pairs")
+_pairs = ops.op("pairs", vjp=None)
 _scaled = _filling("scaled")
 _scaled_exp = _filling("scaled_exp")
 _integers = _filling("integers")
@@ -43,26 +42,26 @@ _bernoulli_of_number = _filling("bernoulli_of_number")
 _bernoulli = _filling("bernoulli")
 _bernoulli_of_two = _filling("bernoulli_of_two")
 _shuffle = _filling("shuffle")
+_unit = ops.op("unit_of_word", vjp=None)
+_unit_normal = ops.op("unit_normal", vjp=None)
+_new_integers = ops.op("new_integers", vjp=None)
 
 
 def _words(source: Generator, *shape: int) -> Tensor:
-    return from_numpy(source.bits(math.prod(shape)).reshape(shape))
+    words: Tensor = source.row(math.prod(shape)).view(shape)
+    return words
 
 
 def _in_parts(op: Any, row: Tensor, source: Generator, each: int, *settings: Any) -> None:
     """Fill a row by an op that makes each element of `each` words."""
     count = row.numel()
     if count <= _PART:
-        op(row, _words_of(count, each, source), *settings)
+        words = source.row(count * each)
+        op(row, words if each == 1 else words.view(count, each), *settings)
         return
     for begin in range(0, count, _PART):
         size = min(_PART, count - begin)
-        op(row.narrow(0, begin, size), _words_of(size, each, source), *settings)
-
-
-def _words_of(count: int, each: int, source: Generator) -> Tensor:
-    words = source.bits(count * each)
-    return from_numpy(words if each == 1 else words.reshape(count, each))
+        _in_parts(op, row.narrow(0, begin, size), source, each, *settings)
 
 
 def uniform(row: Tensor, source: Generator, low: float, high: float) -> None:
@@ -71,6 +70,34 @@ def uniform(row: Tensor, source: Generator, low: float, high: float) -> None:
         _in_parts(_uniform_of_two, row, source, 2, low, high)
     else:
         _in_parts(_uniform, row, source, 1, low, high)
+
+
+def new_uniform(shape: tuple[int, ...], source: Generator) -> Tensor | None:
+    """Return float32 numbers that are uniform in [0, 1); None of so many that parts are better."""
+    count = math.prod(shape)
+    if count > _PART:
+        return None
+    words = source.row(count)
+    made: Tensor = _unit(words if len(shape) == 1 else words.view(shape))
+    return made
+
+
+def new_normal(shape: tuple[int, ...], source: Generator) -> Tensor | None:
+    """Return float32 numbers that are normal; None where they are no few groups of 16."""
+    count = math.prod(shape)
+    if count % 16 or not 0 < count <= _PART:
+        return None
+    made: Tensor = _unit_normal(source.row(count).view(-1, 16)).view(shape)
+    return made
+
+
+def new_integers(shape: tuple[int, ...], source: Generator, low: int, count: int) -> Tensor | None:
+    """Return integers of int64; None of so many that parts are better, or of two words each."""
+    size = math.prod(shape)
+    if size > _PART or not 0 < count < _LONG:
+        return None
+    made: Tensor = _new_integers(source.row(size).view(shape), low, count)
+    return made
 
 
 def normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
@@ -82,15 +109,15 @@ def normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
     op, each = (_normal_of_two, (2,)) if is_double else (_normal, ())
     whole = count - count % 16
     for begin in range(0, whole, _PART):
-        groups = min(_PART, whole - begin) // 16
-        part = row.narrow(0, begin, 16 * groups).view(groups, 16)
-        op(part, _words(source, groups, 16, *each), mean, std)
+        size = min(_PART, whole - begin)
+        part = row if size == count else row.narrow(0, begin, size)
+        op(part.view(-1, 16), _words(source, size // 16, 16, *each), mean, std)
     if count != whole:
         # Of halves PyTorch draws none for the rest at first.
         rest = count - whole if row.dtype.itemsize > 2 else 0
-        words = source.bits((rest + 16) * (2 if is_double else 1))[-32 if is_double else -16 :]
+        words = _words(source, rest + 16, *each).narrow(0, rest, 16)
         last = row.narrow(0, count - 16, 16).view(1, 16)
-        op(last, from_numpy(words.reshape(1, 16, *each)), mean, std)
+        op(last, words.view(1, 16, *each), mean, std)
 
 
 def normal_one_by_one(row: Tensor, source: Generator, mean: float, std: float) -> None:
@@ -114,9 +141,7 @@ def _of_pairs(op: Any, row: Tensor, source: Generator, mean: float, std: float) 
     for at in range(begin, count, _PART):
         size = min(_PART, count - at)
         pairs = (size + 1) // 2
-        made = core.empty((pairs, 2), dtypes.float64)
-        _pairs(made, from_numpy(source.bits(4 * pairs).reshape(pairs, 2, 2)))
-        x = made.view(2 * pairs)
+        x = _pairs(_words(source, pairs, 2, 2)).view(2 * pairs)
         if size % 2:
             source.normal, x = x[size].item(), x.narrow(0, 0, size)
         op(row if size == count else row.narrow(0, at, size), x, mean, std)
@@ -170,6 +195,4 @@ def shuffle(row: Tensor, source: Generator) -> None:
     """Fill with the integers from 0 on in an order of chance."""
     count = row.numel()
     if count:
-        words = np.zeros(count, np.int32)  # the last place has no choice and draws no word
-        words[:-1] = source.bits(count - 1)
-        _shuffle(row, from_numpy(words))
+        _shuffle(row, source.row(count - 1))  # the last place has no choice

@@ -19,6 +19,7 @@ def _filling(name: str) -> Any:
 
 
 _fill = ops.op("fill", types=first, writes=True)
+zero_ = ops.op("zero", types=first, writes=True)
 arange = _filling("arange")
 arange_of_integers = _filling("arange_of_integers")
 linspace = _filling("linspace")
@@ -32,6 +33,7 @@ _geometric = _filling("geometric")
 _bernoulli = _filling("bernoulli")
 _bernoulli_of_number = _filling("bernoulli_of_number")
 _integers = _filling("integers")
+_are_chances = ops.op("are_chances", vjp=None)
 
 
 def fill_(input: Tensor, value: Any) -> Tensor:
@@ -47,11 +49,6 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     number = float(value) if kind.is_floating_point else int(value)
     filled: Tensor = _fill(input, bool(value) if kind.category == 0 else number)
     return filled
-
-
-def zero_(input: Tensor) -> Tensor:
-    """Write 0 into all elements."""
-    return fill_(input, 0)
 
 
 def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
@@ -97,9 +94,9 @@ def _drawn(
     source = default_generator if generator is None else generator
     if tensor._device:
         return _drawn_there(tensor, op, source.draw_seed(), settings)
-    row = flat(tensor)
-    if row is not None:
-        make(row.detach() if not tensor.requires_grad else row, source, *settings)
+    if tensor.is_contiguous():
+        row = tensor if tensor.ndim == 1 else tensor.view(tensor.numel())
+        make(row if tensor.requires_grad else row.detach(), source, *settings)
         return tensor
     order = in_memory(tensor)
     there = tensor.permute(order)
@@ -153,9 +150,11 @@ def uniform_(
     input: Tensor, a: float = 0, b: float = 1, *, generator: Generator | None = None, **named: Any
 ) -> Tensor:
     """Fill with numbers that are uniform in [from, to); `from` and `to` may come by name."""
-    low, high = float(named.pop("from", a)), float(named.pop("to", b))
     if named:
-        raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(named))}'")
+        a, b = named.pop("from", a), named.pop("to", b)
+        if named:
+            raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(named))}'")
+    low, high = float(a), float(b)
     _floating("uniform_", input)
     _check_order("uniform_", low, high)
     return _drawn(input, drawing.uniform, _uniform, low, high, generator=generator)
@@ -221,12 +220,16 @@ def bernoulli_(
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
         make = drawing.bernoulli_of_number
         return _drawn(input, make, _bernoulli_of_number, float(p), generator=generator)
-    known: Any = p.detach()
-    if not ((known >= 0) & (known <= 1)).all().item():
+    p = p.detach()
+    if not _are_chances(p).item():
         raise RuntimeError("bernoulli expects probabilities in [0, 1], but got others")
-    source, order = default_generator if generator is None else generator, in_memory(input)
+    source = default_generator if generator is None else generator
+    if not input._device and input.shape == p.shape and input.is_contiguous():
+        drawing.bernoulli(input.view(-1), source, p.reshape(-1))
+        return input
+    order = in_memory(input)
     made = empty_in_memory(input)
-    row, chances = (t.permute(order).reshape(-1) for t in (made, p.detach().expand(input.shape)))
+    row, chances = (t.permute(order).reshape(-1) for t in (made, p.expand(input.shape)))
     if input._device:
         _bernoulli(row, chances, source.draw_seed())
     else:
@@ -276,7 +279,6 @@ def _span(tensor: Tensor) -> int:
 for _function in (
     fill_,
     fill_diagonal_,
-    zero_,
     uniform_,
     normal_,
     exponential_,
@@ -287,4 +289,5 @@ for _function in (
     random_,
 ):
     publish(_function, (_function.__name__,), on=("Tensor",))
+publish(zero_, ("zero_",), on=("Tensor",))
 publish(bernoulli, ("bernoulli",))

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import index_add, index_copy, index_select, integers, number_for
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.pointwise import chosen
-from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape, promote
+from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape
 from tcdsl.ops.table import Family, in_place, publish
 
 ops = Family(__file__)
@@ -105,24 +106,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
             f"{NAMES[condition.dtype.name]}"
         )
-    tensors = [t for t in (input, other) if isinstance(t, Tensor)]
-    if not tensors:
-        kind = promote((input, other))
-        input, other = (_full(condition, v, kind) for v in (input, other))
-    else:
-        kind = promote((input, other))
-        input, other = (
-            v if isinstance(v, Tensor) else _full(tensors[0], v, kind) for v in (input, other)
-        )
-    made: Tensor = chosen(condition.to(dtypes.bool_), input, other)
-    return made
-
-
-def _full(like: Tensor, value: Any, kind: Any) -> Tensor:
-    from tcdsl.ops.filling import fill_  # late: a file beside, of which only this has need
-
-    made = from_numpy(np.empty((), kind.numpy))
-    return fill_(made, value)
+    return pointwise.where(condition, input, other)
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:

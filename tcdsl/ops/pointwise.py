@@ -367,12 +367,6 @@ def addcdiv_(*args: Any, value: Number = 1) -> Tensor:
     return found
 
 
-def _where_of(input: Tensor, condition: Tensor, other: Any) -> Any:
-    return where(condition, input, other)
-
-
-publish(where, ("where",), on=("torch",))
-publish(_where_of, ("where",), on=("Tensor",))
 for made in (addcmul, addcmul_, addcdiv, addcdiv_):
     publish(
         made,

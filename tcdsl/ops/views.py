@@ -394,9 +394,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 def contiguous(input: Tensor, memory_format: object = None) -> Tensor:
     """Return a tensor in C order, or in that of a memory format: itself, or a copy."""
-    in_format = {} if memory_format is None else {"memory_format": memory_format}
-    is_there = input.is_contiguous(**in_format)
-    made: Tensor = input if is_there else clone(input, **in_format)
+    made: Tensor
+    if memory_format is None:
+        made = input if input.is_contiguous() else clone(input)
+    elif input.is_contiguous(memory_format=memory_format):
+        made = input
+    else:
+        made = clone(input, memory_format=memory_format)
     return made
 
 

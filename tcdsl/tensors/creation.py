@@ -12,7 +12,7 @@ from tcdsl.ops import filling, internal, on_device
 from tcdsl.ops.formats import FORMATS, order_of
 from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
-from tcdsl.tensors.devices import Device, place_of
+from tcdsl.tensors.devices import CPU, Device, default_device, place_of
 
 __all__ = [
     "empty",
@@ -77,14 +77,22 @@ def blank(
     return out
 
 
+def is_plain(dtype: DType | None, device: Place) -> bool:
+    """Whether these say float32 on the host, as nothing does by default."""
+    place = default_device() if device is None else device
+    return place is CPU and (default_float() if dtype is None else dtype) is dtypes.float32
+
+
 def empty_at(shape: tuple[int, ...], dtype: DType, place: int) -> Tensor:
     return on_device.empty(shape, dtype, place - 1) if place else core.empty(shape, dtype)
 
 
 def finished(made: Tensor, requires_grad: bool) -> Tensor:
-    if requires_grad and not made.dtype.is_floating_point:
+    if not requires_grad:
+        return made
+    if not made.dtype.is_floating_point:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    return made.requires_grad_() if requires_grad else made
+    return made.requires_grad_()
 
 
 def empty(

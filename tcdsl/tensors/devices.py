@@ -163,9 +163,7 @@ def device_of(wanted: Any) -> Device:
     """
     if wanted is None:
         return default_device()
-    if wanted is CPU:
-        return CPU
-    found = Device(wanted)
+    found = wanted if isinstance(wanted, Device) else Device(wanted)
     if found.type == "cpu":
         return CPU
     return found if found.index is not None else Device("cuda", current_gpu())
@@ -173,9 +171,11 @@ def device_of(wanted: Any) -> Device:
 
 def place_of(wanted: Any) -> int:
     """Return where a device is, as the core counts: 0 is the host, n + 1 GPU n."""
-    found = default_device() if wanted is None else wanted
-    if found is not CPU:
-        found = device_of(found)
+    if wanted is None:
+        wanted = _of_thread.default
+    if wanted is CPU or (type(wanted) is str and wanted == "cpu"):
+        return 0
+    found = device_of(wanted)
     return 0 if found.index is None else found.index + 1
 
 

@@ -13,7 +13,7 @@ from tcdsl.ops import drawing, filling, on_device
 from tcdsl.ops.formats import FORMATS
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
-from tcdsl.tensors.creation import Place, blank, finished, like, size_of
+from tcdsl.tensors.creation import Place, blank, finished, is_plain, like, size_of
 from tcdsl.tensors.devices import place_of
 
 __all__ = [
@@ -41,7 +41,12 @@ def rand(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return numbers that are uniform in [0, 1); parameters as of `empty`."""
-    made = blank(size_of(sizes, size), dtype, device, out)
+    shape = size_of(sizes, size)
+    if out is None and is_plain(dtype, device):
+        drawn = drawing.new_uniform(shape, default_generator if generator is None else generator)
+        if drawn is not None:
+            return finished(drawn, requires_grad)
+    made = blank(shape, dtype, device, out)
     return finished(filling.uniform_(made, generator=generator), requires_grad)
 
 
@@ -55,7 +60,12 @@ def randn(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return numbers that are normal of mean 0 and deviation 1; parameters as of `empty`."""
-    made = blank(size_of(sizes, size), dtype, device, out)
+    shape = size_of(sizes, size)
+    if out is None and is_plain(dtype, device):
+        drawn = drawing.new_normal(shape, default_generator if generator is None else generator)
+        if drawn is not None:
+            return finished(drawn, requires_grad)
+    made = blank(shape, dtype, device, out)
     return finished(filling.normal_(made, generator=generator), requires_grad)
 
 

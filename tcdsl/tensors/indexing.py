@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
-from tcdsl.ops.indexing import with_nothing_written
+from tcdsl.ops.indexing import number_for, with_nothing_written
 from tcdsl.ops.masks import masked_select
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.view_parts import of_part
-from tcdsl.ops.views import ARGUMENTS, Shape, plain, viewed
+from tcdsl.ops.views import ARGUMENTS, MOST_DIMS, Shape, plain, viewed
 from tcdsl.tensors.data import as_tensor
 
 __all__ = ["getitem", "setitem"]
@@ -44,32 +44,53 @@ def getitem(x: Tensor, key: Any) -> Any:
         return _lookup(x.ndim, (0,))(x, key)  # the most usual by far
     if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and x.ndim:
         return masked_select(x, key)
-    dim = _only(x, key)
-    if dim is not None:
-        return _lookup(x.ndim, (dim,))(x, key[dim])
-    base, found = _split(x, key)
-    if not found:
-        return base
-    dims = tuple(d for d, _ in found)
-    tensors = [t for _, t in found]
-    _check_alike(tensors)
+    data = _alone(x, key)
+    if data is None:
+        base, found = _split(x, key)
+        if not found:
+            return base
+        dims, tensors = tuple(d for d, _ in found), [t for _, t in found]
+        _check_alike(tensors)
+    else:
+        base, (dims, tensors) = x, data
     return _lookup(base.ndim, dims)(base, *tensors)
 
 
-def _only(x: Tensor, key: Any) -> int | None:
-    """Return the dimension that one tensor of integers looks up, where all else is whole."""
-    found = None
-    if type(key) is not tuple or len(key) > x.ndim:
+def _alone(x: Tensor, key: Any) -> tuple[Shape, list[Tensor]] | None:
+    """Return which dimensions data looks up, and the data, where all else is whole.
+
+    None where there is more to a subscript, or more to see to.
+    """
+    entries = key if type(key) is tuple else (key,)
+    if len(entries) > x.ndim:
         return None
-    for d, e in enumerate(key):
-        if type(e) is slice:
-            if e != _WHOLE:
+    dims: Shape = ()
+    tensors: list[Tensor] = []
+    for d, entry in enumerate(entries):
+        if type(entry) is slice:
+            if entry != _WHOLE:
                 return None
-        elif isinstance(e, Tensor) and e.dtype is dtypes.int64 and e.ndim and found is None:
-            found = d
-        else:
+            continue
+        data = _integers(entry) if type(entry) is list else entry
+        if (
+            not isinstance(data, Tensor)
+            or data.dtype is not dtypes.int64
+            or not data.ndim
+            or data._device != x._device
+            or (tensors and data.shape != tensors[0].shape)
+        ):
             return None
-    return found if found is not None and key[found]._device == x._device else None
+        dims += (d,)
+        tensors.append(data)
+    return (dims, tensors) if tensors else None
+
+
+def _integers(entry: list[Any]) -> Tensor | None:
+    """Return a list of integers as a tensor; None where it is anything else."""
+    if not entry or type(entry[0]) is not int:
+        return None
+    array = np.array(entry)
+    return from_numpy(array) if array.dtype.char == "l" else None
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
@@ -80,19 +101,27 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     if _is_of_rows(x, key, value):
         wanted = (*key.shape, *x.shape[1:])
-        _putting(x.ndim, (0,))(x, key, value if value.shape == wanted else value.expand(wanted))
+        _putting(x.ndim, (0,), False)(
+            x, key, value if value.shape == wanted else value.expand(wanted)
+        )
         return
-    part = plain(getitem, x, key)
-    if part is not None:
-        _assign(part, value)
-        return
-    base, found = _split(x, key)
-    if not found:
+    base = plain(getitem, x, key)
+    if base is not None:
         _assign(base, value)
         return
-    if not isinstance(value, Tensor):
-        value = _tensor(value, base)
-    _put(base, found, value)
+    data = _alone(x, key)
+    if data is None:
+        base, found = _split(x, key)
+        if not found:
+            _assign(base, value)
+            return
+        dims, tensors = tuple(d for d, _ in found), [t for _, t in found]
+    else:
+        base, (dims, tensors) = x, data
+    if isinstance(value, bool | int | float):
+        _put_number(base, dims, tensors, value)
+    else:
+        _put(base, dims, tensors, value if isinstance(value, Tensor) else _tensor(value, base))
 
 
 def _is_of_rows(x: Tensor, key: Any, value: Any) -> bool:
@@ -172,7 +201,9 @@ def _entry(entry: Any) -> Any:
             return entry.to(dtypes.bool_)
         if entry.dtype.is_floating_point:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        return int(entry.item()) if not entry.ndim else entry.to(dtypes.int64)
+        if not entry.ndim:
+            return int(entry.item())
+        return entry if entry.dtype is dtypes.int64 else entry.to(dtypes.int64)
     if isinstance(entry, list | tuple | range | np.ndarray):
         array = np.asarray(entry)
         if array.size == 0 and array.dtype.kind == "f":
@@ -191,61 +222,48 @@ def _entry(entry: Any) -> Any:
 
 def _split(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
     """Return the view of what is no data, and the tensors that look up its dimensions."""
-    sizes: list[int] = []
-    strides: list[int] = []
-    offset = x.storage_offset()
+    part: list[Any] = []  # of a subscript that leaves whole what is looked up
     found: list[tuple[int, Tensor]] = []
-    dim = 0
-    changed = False
+    at = dim = 0  # of the view, of x
     for entry in _entries(x, key):
         if entry is None or isinstance(entry, bool):
-            if isinstance(entry, bool):
-                places = from_numpy(np.arange(1 if entry else 0))
-                found.append((len(sizes), places))
-            sizes.append(1)
-            strides.append(0)
-            changed = True
+            if entry is not None:
+                found.append((at, from_numpy(np.arange(1 if entry else 0))))
+            part.append(None)
+            at += 1
         elif isinstance(entry, int):
             extent = x.shape[dim]
             if not -extent <= entry < extent:
                 raise IndexError(
                     f"index {entry} is out of bounds for dimension {dim} with size {extent}"
                 )
-            offset += (entry + extent if entry < 0 else entry) * x.stride(dim)
+            part.append(int(entry))
             dim += 1
-            changed = True
         elif isinstance(entry, slice):
-            begin, count, step = _range(entry, x.shape[dim])
-            sizes.append(count)
-            strides.append(x.stride(dim) * step)
-            offset += begin * x.stride(dim)
-            changed |= count != x.shape[dim]
-            dim += 1
-        elif entry.dtype is dtypes.bool_:
-            for place in _places(entry, x, dim):
-                found.append((len(sizes), place))
-                sizes.append(x.shape[dim])
-                strides.append(x.stride(dim))
-                dim += 1
+            part.append(_range(entry, x.shape[dim]))
+            at, dim = at + 1, dim + 1
         else:
-            found.append((len(sizes), entry))
-            sizes.append(x.shape[dim])
-            strides.append(x.stride(dim))
-            dim += 1
-    found = [(at, moved(entry, x._device)) for at, entry in found]
-    if found and not changed:
+            places = _places(entry, x, dim) if entry.dtype is dtypes.bool_ else [entry]
+            found += [(at + n, moved(place, x._device)) for n, place in enumerate(places)]
+            part += [_WHOLE] * len(places)
+            at, dim = at + len(places), dim + len(places)
+    if found and all(e is _WHOLE for e in part):
         return x, found
-    return x.as_strided(tuple(sizes), tuple(strides), offset), found
+    base = plain(getitem, x, tuple(part))
+    if base is None:
+        raise IndexError(f"a tensor has at most {MOST_DIMS} dimensions")
+    return base, found
 
 
-def _range(entry: slice, extent: int) -> tuple[int, int, int]:
-    """Return where a slice begins, how many elements it has, and its step."""
+def _range(entry: slice, extent: int) -> slice:
+    """Return a slice whose numbers are within an extent."""
     step = 1 if entry.step is None else operator.index(entry.step)
     if step <= 0:
         raise ValueError("step must be greater than zero")
     begin, end, step = entry.indices(extent)
-    count = max(0, -(-(end - begin) // step))
-    return (begin if count else 0), count, step
+    if begin == 0 and end == extent and step == 1:
+        return _WHOLE
+    return slice(begin, max(begin, end), step)
 
 
 def _places(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
@@ -273,6 +291,9 @@ def _check_alike(tensors: list[Tensor]) -> Shape:
     IndexError
         If they do not.
     """
+    first = tuple(tensors[0].shape)
+    if all(tuple(t.shape) == first for t in tensors):
+        return first
     try:
         return np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
     except ValueError:
@@ -303,10 +324,16 @@ def _lookup(rank: int, dims: Shape) -> Op:
     )
 
 
-def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
+def _put_number(base: Tensor, dims: Shape, tensors: list[Tensor], value: float) -> None:
+    """Write a number where data says."""
+    _check_alike(tensors)
+    if all(t.numel() for t in tensors):
+        _putting(base.ndim, dims, True)(base, *tensors, number_for(base, value))
+
+
+def _put(base: Tensor, dims: Shape, tensors: list[Tensor], value: Tensor) -> None:
     """Write a value where data says; where places meet the last one counts."""
-    dims = tuple(d for d, _ in found)
-    shape = _check_alike([t for _, t in found])
+    shape = _check_alike(tensors)
     words = _written(base.ndim, dims).split(", ")
     at = words.index("...")
     kept = [base.shape[_LETTERS.index(w)] for w in words if w != "..."]
@@ -329,21 +356,22 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
     if not values.numel():
         with_nothing_written(base, values, writes=True)
         return
-    _putting(base.ndim, dims)(base, *(t for _, t in found), values)
+    _putting(base.ndim, dims, False)(base, *tensors, values)
 
 
 @cache
-def _putting(rank: int, dims: Shape) -> Op:
+def _putting(rank: int, dims: Shape, is_number: bool) -> Op:
     """Return the op that writes these dimensions of a tensor by as many tensors."""
     written = _written(rank, dims)
     letters = ", ".join(_LETTERS[d] for d in range(rank))
     extents = letters.upper()
     data = "".join(f", int64(...) i{n}" for n in range(len(dims)))
     target = _from_the_end(rank, dims)
+    value, v = ("T v", "v") if is_number else (f"T({_extents(written)}) v", f"v({written})")
     return op_of_text(
-        f"def index_put<T>(T({extents}) x{data}, T({_extents(written)}) v) -> (T({extents}) y) {{\n"
+        f"def index_put<T>(T({extents}) x{data}, {value}) -> (T({extents}) y) {{\n"
         f"  y({letters}) = x({letters})\n"
-        f"  y({target}) = v({written})\n}}",
+        f"  y({target}) = {v}\n}}",
         writes=True,
     )
 

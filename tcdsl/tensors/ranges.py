@@ -41,23 +41,24 @@ def arange(
     start, end, step = _bounds(bounds, named)
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if (end - start) * (1 if step > 0 else -1) < 0:
+    if end < start if step > 0 else end > start:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    whole = all(isinstance(x, int) for x in (start, end, step))
+    whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     count = -(-(end - start) // step) if whole else math.ceil((end - start) / step)
     kind = (dtypes.int64 if whole else default_float()) if dtype is None else dtype
-    made = blank((int(count),), kind, device, out)
-    row = filling.flat(made)
-    target = empty_at((int(count),), made.dtype, made._device) if row is None else row
+    made = blank((count,), kind, device, out)
+    row = made if made.is_contiguous() else empty_at((count,), made.dtype, made._device)
     if whole:
-        filling.arange_of_integers(target, start, step)
+        filling.arange_of_integers(row, start, step)
     else:
-        filling.arange(target, float(start), float(step))
-    return finished(made if row is not None else made.copy_(target), requires_grad)
+        filling.arange(row, float(start), float(step))
+    return finished(made if row is made else made.copy_(row), requires_grad)
 
 
 def _bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return start, end and step of a range, as numbers of Python."""
+    if not named and {*map(type, bounds)} == {int} and len(bounds) <= 3:
+        return (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]  # the most usual
     words = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
     if len(bounds) > 3 or not {"start", "end", "step"} >= named.keys():
         raise TypeError("arange() takes end, or start, end and step")

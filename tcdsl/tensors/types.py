@@ -51,6 +51,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``, each with `non_blocking`
     and `copy`, and `memory_format` for the order in memory.
     """
+    if not kwargs and len(args) == 1:  # the most usual
+        if type(args[0]) is DType:
+            return internal.to(self, args[0])
+        if type(args[0]) in (str, Device):
+            return on_device.moved(self, place_of(args[0]))
     is_copy, memory_format = kwargs.pop("copy", False), kwargs.pop("memory_format", None)
     place, dtype = destination(args, kwargs)
     made = self if dtype is None else internal.to(self, dtype)

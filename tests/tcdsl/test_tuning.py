@@ -317,9 +317,9 @@ def test_a_call_under_way_while_tuning_ends_leaves_nothing_stale(
     could_forget: list[bool] = []
 
     def forget(variant: Any) -> None:
-        could_forget.append(k._host._lock._lock.acquire(blocking=False))
+        could_forget.append(k._host._lock.held.acquire(blocking=False))
         if could_forget[0]:
-            k._host._lock._lock.release()
+            k._host._lock.held.release()
         asked.set()
         k._forget_choices(variant)
 

@@ -11,6 +11,8 @@ from types import TracebackType
 class Lock:
     """A re-entrant lock, new in a forked child.
 
+    `held` is the lock itself, which `with` takes sooner than this object.
+
     A child has only the thread that forked. Whatever another thread held would stay locked there
     for ever; what that thread was making (an executable, a table row) the child makes itself.
     """
@@ -20,7 +22,7 @@ class Lock:
         _all.add(self)
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        self.held.acquire()
 
     def __exit__(
         self,
@@ -28,10 +30,10 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._lock.release()
+        self.held.release()
 
     def _renew(self) -> None:
-        self._lock = threading.RLock()
+        self.held = threading.RLock()
 
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()
