@@ -125,19 +125,25 @@ _HOME = {
 if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the pen
 
     def __getattr__(name: str) -> Any:
-        from importlib import import_module
-
         if name in _HOME:
-            home = import_module(_HOME[name])
+            home = _loaded(_HOME[name])
             value = home if home.__name__ == f"tcdsl.{name}" else getattr(home, name)
         elif name in ROOMS:
-            return import_module(f"tcdsl.{name}")
+            return _loaded(f"tcdsl.{name}")
         elif name in LIBRARY:
-            value = getattr(import_module("tcdsl.library"), name)
+            value = getattr(_loaded("tcdsl.library"), name)
         else:
             raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
         globals()[name] = value
         return value
+
+    def _loaded(name: str) -> Any:
+        from importlib import import_module
+
+        from tcdsl.grammar.text.garbage import sought_seldom
+
+        with sought_seldom():
+            return import_module(name)
 
 
 def _await_imports() -> None:

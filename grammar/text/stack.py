@@ -28,13 +28,13 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
+from tcdsl.grammar.text.garbage import OBJECTS, search_after
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 FRAMES = 200_000
 STACK_BYTES = 512 << 20  # for FRAMES calls through C; only what is used becomes memory
-OBJECTS = 200_000  # new ones between two searches for cycles
 
 _here = threading.local()
 
@@ -64,7 +64,7 @@ class _Stacks:
                 objects = gc.get_threshold()[0]
                 if 0 < objects < OBJECTS:  # 0: there is no search
                     self.usual_objects = objects
-                    _search_after(OBJECTS)
+                    search_after(OBJECTS)
             self.running.add(thread)
             size = threading.stack_size(STACK_BYTES)
             try:
@@ -84,13 +84,8 @@ class _Stacks:
         if sys.getrecursionlimit() == FRAMES:
             sys.setrecursionlimit(self.usual)
         if self.usual_objects and gc.get_threshold()[0] == OBJECTS:
-            _search_after(self.usual_objects)
+            search_after(self.usual_objects)
         self.usual_objects = 0
-
-
-def _search_after(objects: int) -> None:
-    """Let cycles of garbage be looked for after so many new objects."""
-    gc.set_threshold(objects, *gc.get_threshold()[1:])
 
 
 _stacks = _Stacks()

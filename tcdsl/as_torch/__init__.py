@@ -14,6 +14,7 @@ from typing import Any
 from tcdsl import names
 from tcdsl.as_torch import files
 from tcdsl.as_torch.absent import absent_module, missing
+from tcdsl.grammar.text.garbage import sought_seldom
 
 __all__ = ["VERSIONS", "install"]
 
@@ -30,7 +31,8 @@ class _Names(types.ModuleType):
 
         if name in names.ROOMS or name in names.LIBRARY or name in THREADS:
             if name == "Tensor":
-                importlib.import_module("tcdsl.library")  # gives it its methods
+                with sought_seldom():
+                    importlib.import_module("tcdsl.library")  # gives it its methods
             value = getattr(tcdsl, name)
             if name in names.ROOMS:
                 files.attach(name)
@@ -87,7 +89,8 @@ class _Loader(importlib.abc.Loader):
             return _Names("torch", "PyTorch's names, computed by tcdsl.")
         if files.room_of(self._name):
             return files.stand_in(self._name)
-        module = importlib.import_module(f"tcdsl.{self._name}")
+        with sought_seldom():
+            module = importlib.import_module(f"tcdsl.{self._name}")
         files.attach(self._name)
         self._spec = module.__spec__
         return module

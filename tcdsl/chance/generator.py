@@ -115,8 +115,7 @@ class Generator:
             raise RuntimeError(
                 f"manual_seed: expected a seed from -2**63 to 2**64 - 1, got {number}"
             )
-        state: Any = np.random.RandomState(number & 0xFFFFFFFF).get_state()
-        self._become(number & _MASK, state[1].astype(np.uint32), _BLOCK, None)
+        self._become(number & _MASK, _first_block(number & 0xFFFFFFFF), _BLOCK, None)
         return self
 
     def _become(self, seed: int, key: Words, at: int, normal: float | None) -> None:
@@ -243,6 +242,18 @@ class Generator:
         key = known["words"].astype(np.uint32)
         self._become(int(known["seed"]), key, _BLOCK + 1 - left, normal)
         return self
+
+
+def _first_block(seed: int) -> Words:
+    """Return the state that MT19937 begins with, as `numpy.random.RandomState` has it.
+
+    Which is not asked: its module takes longer to load than a hundred seeds.
+    """
+    words = [seed]
+    for i in range(1, _BLOCK):
+        seed = (1812433253 * (seed ^ seed >> 30) + i) & 0xFFFFFFFF
+        words.append(seed)
+    return np.array(words, np.uint32)
 
 
 def _seed_of_the_system() -> int:

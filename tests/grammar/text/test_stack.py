@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tcdsl.grammar.text import stack
-from tcdsl.grammar.text.stack import FRAMES, OBJECTS, is_on_own_stack, on_own_stack
+from tcdsl.grammar.text.garbage import OBJECTS, sought_seldom
+from tcdsl.grammar.text.stack import FRAMES, is_on_own_stack, on_own_stack
 
 
 @on_own_stack
@@ -119,3 +120,21 @@ def test_no_thread_is_waited_for_while_python_ends(monkeypatch: pytest.MonkeyPat
     """A thread that is started then never gets to run."""
     monkeypatch.setattr(sys, "is_finalizing", lambda: True)
     assert on_own_stack(threading.get_ident)() == threading.get_ident()
+
+
+def test_cycles_are_looked_for_seldom_while_modules_load() -> None:
+    usual = gc.get_threshold()
+    with sought_seldom():
+        assert gc.get_threshold() == (OBJECTS, *usual[1:])
+        made = [[i] for i in range(2 * usual[0])]
+        with sought_seldom():
+            pass
+        assert gc.get_threshold()[0] == OBJECTS
+    assert gc.get_threshold() == usual
+    assert not any(x is made[0] for x in gc.get_objects(0))  # it is old
+    with sought_seldom():
+        gc.set_threshold(1234)
+    try:
+        assert gc.get_threshold()[0] == 1234
+    finally:
+        gc.set_threshold(*usual)
