@@ -171,18 +171,25 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
     return TC_VECTOR_EXTREME(max, S, W, a, b, b);                                                 \
   }
 #else
-#define TC_VECTOR_FLOAT(S, W)                                                                       \
+#if TC_VECTOR_BYTES == 32 && defined(__AVX__)
+#define TC_EXTREME(op, S, W, a, b, than) ((tc_v##S)__builtin_ia32_##op##p##W##256(a, b))
+#elif TC_VECTOR_BYTES == 16 && defined(__SSE2__)
+#define TC_EXTREME(op, S, W, a, b, than) ((tc_v##S)__builtin_ia32_##op##p##W(a, b))
+#else
+#define TC_EXTREME(op, S, W, a, b, than) tc_select_v##S(a than b, a, b)
+#endif
+#define TC_VECTOR_FLOAT(S, W)                                                                     \
   TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) {                                                \
-    return tc_select_v##S((a < b) | (a != a), a, b);                                              \
+    return tc_select_v##S(a != a, a, TC_EXTREME(min, S, W, a, b, <));                             \
   }                                                                                               \
   TC_FN tc_v##S tc_max_v##S(tc_v##S a, tc_v##S b) {                                                \
-    return tc_select_v##S((a > b) | (a != a), a, b);                                              \
+    return tc_select_v##S(a != a, a, TC_EXTREME(max, S, W, a, b, >));                             \
   }                                                                                               \
   TC_FN tc_v##S tc_fmin_v##S(tc_v##S a, tc_v##S b) {                                               \
-    return tc_select_v##S((a < b) | (b != b), a, b);                                              \
+    return tc_select_v##S(b != b, a, TC_EXTREME(min, S, W, a, b, <));                             \
   }                                                                                               \
   TC_FN tc_v##S tc_fmax_v##S(tc_v##S a, tc_v##S b) {                                               \
-    return tc_select_v##S((a > b) | (b != b), a, b);                                              \
+    return tc_select_v##S(b != b, a, TC_EXTREME(max, S, W, a, b, >));                             \
   }
 #endif
 

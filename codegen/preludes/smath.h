@@ -270,7 +270,7 @@ TC_FN tc_f32 tc_erfc_f32(tc_f32 x) {
 }
 /* In w = -ln(1 - x x), then in its root: x P(w - 3), x Q(sqrt(w) - 3.25). */
 TC_FN tc_f64 tc_erfinv_near(tc_f64 w) {
-  return TC_POLY(f64, w - 3.0, 1.6235420065140777, 0.24163040371220394, -0.0057381358218317872,
+  return TC_PAIRED(f64, w - 3.0, 1.6235420065140777, 0.24163040371220394, -0.0057381358218317872,
                  -0.00083618016834520239, 0.00019506247062236722, -1.2718089966441307e-05,
                  -1.7487970021466801e-06, 4.5075598158877992e-07, -2.343425939841287e-08,
                  -5.6524130169775077e-09, 1.0710103614488675e-09, -7.1020331179943709e-12,
@@ -289,7 +289,7 @@ TC_FN tc_f32 tc_erfinv_f32(tc_f32 x) {
 /* The same for |x| < 0.998, where w < 6. */
 TC_FN tc_f32 tc_erfinv_middle_f32(tc_f32 x) {
   tc_f64 a = x, k, f = tc_split_f64((1.0 - a) * (1.0 + a), &k);
-  return (tc_f32)(a * tc_erfinv_near(-tc_log_parts_f64(f, k, 0.0)));
+  return (tc_f32)(a * tc_erfinv_near(-0x1.62e42fefa39efp-1 * tc_log2_near(f, k)));
 }
 TC_FN tc_f32 tc_exp10_f32(tc_f32 x) { return (tc_f32)tc_exp_f64((tc_f64)x * 0x1.26bb1bbb55516p+1); }
 /* log2(x) times unit; of a NaN and where x > 0 does not hold, anything. */
