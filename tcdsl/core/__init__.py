@@ -40,6 +40,8 @@ Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
         Whether vjp takes None, not zeros, for gradients that are not there.
     standing : int
         Bit i: where input i is a number it stands for a tensor, and is let go of as that would be.
+Recipe.named(name)
+    The same, of nodes that have this name in place of the op's.
 View(name, rule, recipe, slow, several=0)
     A callable, and a method, that gives a tensor over the memory of its first argument, in another
     layout. Nothing is computed.
@@ -57,6 +59,8 @@ View(name, rule, recipe, slow, several=0)
     several : int
         Whether calls are parts of one that gives several views: those may not be written to where
         that is recorded.
+made_by(tensor, name)
+    The tensor; its node, if there is one, has this name from now on.
 check_write(tensor, recorded)
     Raise where a tensor may not be written: a leaf that requires grad, a view of one, one of
     several views, one made where nothing was recorded. recorded: whether the write itself is.
@@ -109,6 +113,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode",
     "lent",
+    "made_by",
     "operator",
     "record",
     "saving",
@@ -152,6 +157,7 @@ set_grad_enabled = _core.set_grad_enabled
 lent = _core.lent
 view = _core.view
 record = _core.record
+made_by = _core.made_by
 set_fn = _core.set_fn
 set_base = _core.set_base
 written = _core.written

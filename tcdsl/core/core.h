@@ -32,6 +32,7 @@ typedef struct Recipe {
   PyObject ob_base;
   PyObject *vjp;    /* a callable, or NULL where every gradient is handed on as it is */
   PyObject *narrow; /* NULL, or (needs) -> the recipe of fewer gradients, whose values are among those kept */
+  PyObject *name;   /* of the nodes, in place of the op's, or NULL */
   int n_taken, n_kept, n_to, n_passed;
   int takes_none; /* where a gradient is not there: None, not zeros */
   tc_u64 standing; /* inputs where numbers stand for tensors: kept, they are let go of like those */

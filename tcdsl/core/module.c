@@ -180,9 +180,28 @@ static PyObject *m_record(PyObject *m, PyObject *args) {
     if (is_float[number_of_type((TensorHead *)out[r])]) made |= (tc_u64)1 << r;
   }
   vjp = vjp == Py_None ? NULL : vjp;
+  if (((Recipe *)recipe)->name) name = ((Recipe *)recipe)->name;
   if (needs && !infers && record(name, (Recipe *)recipe, vjp, needs, in, (int)n_in, out, (int)n_out, made, NULL, 0))
     return NULL;
   return Py_NewRef(Py_None);
+}
+
+/* made_by(tensor, name): the tensor, whose node, if it has one, is called so from now on. */
+static PyObject *m_made_by(PyObject *m, PyObject *args) {
+  PyObject *t, *name;
+  (void)m;
+  if (!PyArg_ParseTuple(args, "OO", &t, &name)) return NULL;
+  if (!is_tensor(t)) {
+    PyErr_SetString(PyExc_TypeError, "made_by takes a Tensor and a name");
+    return NULL;
+  }
+  Node *n = ((Tensor *)t)->fn;
+  if (n) {
+    PyObject *old = n->name;
+    n->name = Py_NewRef(name);
+    Py_DecRef(old);
+  }
+  return Py_NewRef(t);
 }
 
 /* set_fn(tensor, node or None, output): what made it. */
@@ -393,6 +412,7 @@ static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"over", m_over, METH_O, NULL},
                                        {"view", m_view, METH_VARARGS, NULL},
                                        {"record", m_record, METH_VARARGS, NULL},
+                                       {"made_by", m_made_by, METH_VARARGS, NULL},
                                        {"set_fn", m_set_fn, METH_VARARGS, NULL},
                                        {"set_base", m_set_base, METH_VARARGS, NULL},
                                        {"written", m_written, METH_O, NULL},

@@ -335,6 +335,7 @@ static int recipe_traverse(Recipe *r, visitproc visit, void *arg) {
 static int recipe_clear(Recipe *r) {
   Py_CLEAR(r->vjp);
   Py_CLEAR(r->narrow);
+  Py_CLEAR(r->name);
   return 0;
 }
 
@@ -346,7 +347,22 @@ static void recipe_dealloc(Recipe *r) {
   Py_DecRef((PyObject *)type);
 }
 
+/* recipe.named(name): the same, of nodes that have this name. */
+static PyObject *recipe_named(Recipe *r, PyObject *name) {
+  Recipe *made = (Recipe *)PyType_GenericAlloc(recipe_type, 0);
+  if (!made) return NULL;
+  PyObject head = made->ob_base;
+  *made = *r;
+  made->ob_base = head;
+  if (r->vjp) Py_NewRef(r->vjp);
+  if (r->narrow) Py_NewRef(r->narrow);
+  made->name = Py_NewRef(name);
+  return (PyObject *)made;
+}
+
+static PyMethodDef recipe_methods[] = {{"named", FAST(recipe_named), METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot recipe_slots[] = {{Py_tp_new, recipe_new},
+                                     {Py_tp_methods, recipe_methods},
                                      {Py_tp_dealloc, recipe_dealloc},
                                      {Py_tp_traverse, recipe_traverse},
                                      {Py_tp_clear, recipe_clear},

@@ -148,7 +148,7 @@ static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *r
   if (!made) return 0;
   Recipe *recipe = recipe_of(entry, needs);
   if (!recipe && !(recipe = make_recipe(op, entry, needs, in, op->n_in))) return -1;
-  return record(op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, before, op->writes);
+  return record(recipe->name ? recipe->name : op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, before, op->writes);
 }
 
 /* Finish a call that ran: what was written, what is recorded. Steals result, entry and before. */

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, empty
+from tcdsl.core import Op, Tensor, empty, made_by
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
@@ -197,27 +197,35 @@ def _regular(image: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...] |
     return tuple(n // o for n, o in zip(image, size, strict=True))
 
 
+def _node(name: str, rank: int) -> str:
+    return "SqueezeBackward1" if rank == 1 else f"Adaptive{name}{rank}DBackward0"
+
+
 def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
     p = _pool(rank, input, output_size)
     if p.size == (1,) * rank and input.numel():
         flat = input.reshape(*p.outs[:-rank], math.prod(p.image))
-        return flat.mean(-1).view(p.outs)  # type: ignore[no-any-return]
+        name = "SqueezeBackward1" if rank == 1 else "MeanBackward1"
+        return made_by(flat.mean(-1).view(p.outs), name)
     if p.windows is not None:
         pool = (pools.avg_pool1d, pools.avg_pool2d, pools.avg_pool3d)[rank - 1]
-        return pool(input, p.windows)
+        return made_by(pool(input, p.windows), _node("AvgPool", rank))
     share = _shares(p.image, p.size, input.dtype)
     made: Tensor = _avg(rank, p.size)(input.reshape(p.rows), share)
-    return made.view(p.outs)  # type: ignore[no-any-return]
+    return made_by(made.view(p.outs), _node("AvgPool", rank))
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Size, return_indices: bool) -> Any:
     p = _pool(rank, input, output_size)
     if p.windows is not None:
         pool = (pools.max_pool1d, pools.max_pool2d, pools.max_pool3d)[rank - 1]
-        return pool(input, p.windows, return_indices=return_indices)
+        found = pool(input, p.windows, return_indices=return_indices)
+        made_by(found[0] if return_indices else found, _node("MaxPool", rank))
+        return found
     op, image = _max_of(rank, p.image, p.size)
     out, at = op(input.reshape((p.rows[0], *image)))
-    return (out.view(p.outs), at.view(p.outs)) if return_indices else out.view(p.outs)
+    made = made_by(out.view(p.outs), _node("MaxPool", rank))
+    return (made, at.view(p.outs)) if return_indices else made
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Size) -> Tensor:

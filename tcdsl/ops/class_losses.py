@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import int64, uint8
 from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
+from tcdsl.ops.node_names import BY_FORM
 from tcdsl.ops.pointwise import mul, neg, where
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.spatial import without_rest
@@ -66,18 +67,19 @@ def _by_class(
     reduction: str,
     shape: tuple[int, ...],
 ) -> Tensor:
+    name = BY_FORM["nll"]((scores,))
     if reduction == "none":
         made: Tensor = elements.view(shape) if shape != elements.shape else elements
-        return made
+        return made_by(made, name)
     total: Tensor = elements.sum()
     if reduction == "sum":
-        return total
+        return made_by(total, name)
     count = (
         _op("nll_count", classes.ndim)(scores.detach(), classes, ignored)
         if weight is None
         else _op("nll_weight", classes.ndim)(classes, weight, ignored)
     )
-    return total / count  # type: ignore[no-any-return]
+    return made_by(total / count, name)
 
 
 @wide

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, is_casting
+from tcdsl.core import Op, Tensor, is_casting, made_by
 from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.casting import widened
 from tcdsl.ops.over import over
@@ -26,6 +26,13 @@ _cross = ops.op("cross")
 _pixel_shuffle = ops.op("pixel_shuffle")
 
 # ---- padded
+
+_PADS = {  # what recorded calls are called
+    "constant": "ConstantPadNdBackward0",
+    "reflect": "ReflectionPad{}DBackward0",
+    "replicate": "ReplicationPad{}DBackward0",
+    "circular": "CopySlices",
+}
 
 
 def pad(
@@ -73,7 +80,7 @@ def _padded(input: Tensor, widths: list[int], value: float | None, mode: str) ->
         return input.clone()  # type: ignore[no-any-return]
     op, rows, shape = _padding(tuple(input.shape), tuple(widths), mode)
     made: Tensor = op(input.reshape(rows)) if value is None else op(input.reshape(rows), value)
-    return made.view(shape)  # type: ignore[no-any-return]
+    return made_by(made.view(shape), _PADS[mode].format(len(widths) // 2))
 
 
 @lru_cache(maxsize=4096)
@@ -214,7 +221,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         )
     m, n = math.prod(shape[:at]), math.prod(shape[at + 1 :])
     made: Tensor = _cross(input.reshape(m, 3, n), other.reshape(m, 3, n))
-    return made.view(*shape)  # type: ignore[no-any-return]
+    return made_by(made.view(*shape), "LinalgCrossBackward0")
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
@@ -227,7 +234,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             f"of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
         )
     made: Tensor = _pixel_shuffle(input.reshape(math.prod(before), c, h, w), UP=r)
-    return made.view(*before, c // (r * r), h * r, w * r)  # type: ignore[no-any-return]
+    shuffled = made.view(*before, c // (r * r), h * r, w * r)
+    return made_by(shuffled, "PixelShuffleBackward0")
 
 
 @listed_as("repeats")
@@ -243,7 +251,8 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
     apart = input.reshape(*(n for s in shape for n in (1, s)))
     spread = apart.expand(*(n for r, s in zip(wanted, shape, strict=True) for n in (r, s)))
     made: Tensor = spread.clone() if spread.is_contiguous() else spread.contiguous()
-    return made.view(*(r * s for r, s in zip(wanted, shape, strict=True)))  # type: ignore[no-any-return]
+    tiled = made.view(*(r * s for r, s in zip(wanted, shape, strict=True)))
+    return made_by(tiled, "RepeatBackward0")
 
 
 publish(pixel_shuffle, ("pixel_shuffle",), on=("torch",))

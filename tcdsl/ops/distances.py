@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, made_by
 from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.over import over
@@ -60,7 +60,7 @@ def pairwise_distance(
     """Return norms of differences along the last dimension, to which eps is added."""
     from tcdsl.ops.reductions import norm
 
-    return norm(sub(x1, x2) + eps, p, -1, keepdim)
+    return made_by(norm(sub(x1, x2) + eps, p, -1, keepdim), "NormBackward1")
 
 
 @wide

@@ -23,9 +23,12 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     ),
     "index_select": "index out of range in self",
     "embedding": "index out of range in self",
-    **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
+    **dict.fromkeys(
+        ("nll", "nll_mean", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."
+    ),
 }
 
+_RUNTIME = frozenset(("gather", "scatter"))  # of which PyTorch says it so
 _DIVISIONS = frozenset(("remainder", "fmod", "div_floor", "div_trunc"))
 
 
@@ -39,10 +42,11 @@ def outside(
     """Return the error of a subscript that is data and outside of an operand of an op."""
     name = name.removesuffix("_")
     if name in _DIVISIONS:  # what they read is checked by the divisor (`div_floor_integers`)
-        return DivisionError("ZeroDivisionError")
+        return _called("RuntimeError", DivisionError("ZeroDivisionError"))
     error = bounds_error(OperandNames(name, tuple(operands)), operand, dim, value, extent)
     if words := _OUTSIDE.get(name):
         error.args = (words.format(value=value, dim=dim, extent=extent),)
+        return _called("RuntimeError" if name in _RUNTIME else "IndexError", error)
     return as_runtime_error(error)
 
 
@@ -54,6 +58,16 @@ def as_runtime_error(error: Exception) -> Exception:
     return error
 
 
+def _called(name: str, error: Exception) -> Exception:
+    """Make an error a RuntimeError too, of a class that is called as PyTorch's; return it."""
+    kind: Any = type(error)
+    error.__class__ = _also_runtime(kind, name)
+    return error
+
+
 @cache
-def _also_runtime(kind: Any) -> Any:
-    return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})
+def _also_runtime(kind: Any, name: str | None = None) -> Any:
+    bases = (kind,) if issubclass(kind, RuntimeError) else (kind, RuntimeError)
+    return type(
+        name or kind.__name__, bases, {"__module__": "builtins" if name else kind.__module__}
+    )

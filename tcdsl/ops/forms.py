@@ -35,6 +35,7 @@ from tcdsl.grammar.text.errors import AllocationError, ShapeError
 from tcdsl.ops.arguments import by_name, is_operand, operand
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
+from tcdsl.ops.node_names import BY_FORM, node_name
 from tcdsl.ops.recipes import Recipes
 from tcdsl.ops.rules import broadcast
 from tcdsl.ops.typed import TypedText
@@ -75,6 +76,8 @@ class Forms:
         Whether results are written into the first operand.
     launcher : Launcher, optional
         Of an op that this one serves for some types: what is installed here is found there.
+    node : str, optional
+        What recorded calls are called, where that is not as `node_names` has it.
     """
 
     write_view: ClassVar[
@@ -90,6 +93,7 @@ class Forms:
         *,
         writes: bool = False,
         launcher: Launcher | None = None,
+        node: str | None = None,
     ) -> None:
         self.name, self.session, self.definition = name, session, definition
         self.meaning, self.writes = meaning, writes
@@ -115,7 +119,7 @@ class Forms:
             self.dispatch.result_type if several else None,
         )
         self.op = Op(
-            f"{_camel(name)}Backward0",
+            node or node_name(name),
             self.launcher,
             self.slow,
             None if meaning.vjp is None else self.plan,
@@ -162,7 +166,10 @@ class Forms:
         found = self._bound.get(key)
         if found is None:
             meaning = replace(self.meaning, generics={**self.meaning.generics, **generics})
-            made = Forms(self.name, self.session, self.definition, meaning, writes=self.writes)
+            made = Forms(
+                self.name, self.session, self.definition, meaning, writes=self.writes,
+                node=self.op.name,
+            )  # fmt: skip
             with self.lock:
                 found = self._bound.setdefault(key, made.op)
         return found
@@ -321,7 +328,9 @@ class Forms:
     def plan(self, entry: Entry, needs: int, inputs: tuple[Any, ...]) -> Recipe:
         """Return what a recorded call keeps by which these gradients are needed."""
         dtype = inputs[0].dtype if self.writes else self.text.computed(inputs)
-        return self.recipes.of(self.text.variant(inputs, dtype), needs)
+        recipe = self.recipes.of(self.text.variant(inputs, dtype), needs)
+        named = BY_FORM.get(self.definition.name)
+        return recipe if named is None else recipe.named(named(inputs))
 
     @cached_property
     def pure_op(self) -> Op:
@@ -343,10 +352,6 @@ class Forms:
 
 def _given(out: Any) -> dict[str, Any]:
     return {} if out is None else {"out": out}
-
-
-def _camel(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def _never(*args: Any, **kwargs: Any) -> NoReturn:

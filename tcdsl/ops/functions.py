@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcdsl.core import Tensor, empty
+from tcdsl.core import Tensor, empty, made_by
 from tcdsl.core.dtypes import DType, bool_, float64
 from tcdsl.ops import pointwise
 from tcdsl.ops.internal import filled
@@ -98,12 +98,12 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
 
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """Bring elements to at least a bound."""
-    return clamp(input, min=min)
+    return made_by(clamp(input, min=min), "ClampMinBackward0")
 
 
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """Bring elements to at most a bound."""
-    return clamp(input, max=max)
+    return made_by(clamp(input, max=max), "ClampMaxBackward0")
 
 
 def clamp_min_(input: Tensor, min: Any) -> Tensor:

@@ -85,7 +85,8 @@ def scatter_text(rank: int, dim: int, how: str, *, is_number: bool) -> str:
 
 @cache
 def _scatter(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op:
-    return op_of_text(scatter_text(rank, dim, how, is_number=is_number), writes=writes)
+    node = "ScatterAddBackward0" if how == "+=" else f"ScatterBackward{int(is_number)}"
+    return op_of_text(scatter_text(rank, dim, how, is_number=is_number), writes=writes, node=node)
 
 
 def with_nothing_written(input: Tensor, source: Any, writes: bool) -> Tensor:
@@ -205,6 +206,9 @@ def _row(index: Tensor, name: str) -> Tensor:
     return index if index.ndim else index.reshape(1)
 
 
+_INTO = {"+=": "IndexAddBackward0", "=": "IndexCopyBackward0"}  # what recorded calls are called
+
+
 @cache
 def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op:
     x, at = _names("X", rank), _names("i", rank)
@@ -223,6 +227,7 @@ def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) ->
         + (f" where {others}" if is_number and rank > 1 else "")
         + "\n}",
         writes=writes,
+        node=_INTO[how] if not is_number else "IndexFillBackward0",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import wide
+from tcdsl.ops.node_names import name_of_loss
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.rules import NAMES, broadcast, broadcast_shape, promote
 from tcdsl.ops.table import Family, op_of_text
@@ -51,7 +52,8 @@ def _reduced_op(name: str, reduction: str) -> Op:
         re.sub(rf"\b{name}\b", f"{name}_{reduction}", head.rstrip()[:-1])
         + f"{count}) -> (T out) {{\n  e = {name}({', '.join(params)})\n  {total}\n}}\n"
     )
-    return op_of_text(made + text, f"{name}_{reduction}", types=promote, shape=broadcast)
+    node = name_of_loss(name, reduction)
+    return op_of_text(made + text, f"{name}_{reduction}", types=promote, shape=broadcast, node=node)
 
 
 def _of_elements(name: str, reduction: str, *operands: Any) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core import Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import index_add, index_copy, index_select, integers, number_for
 from tcdsl.ops.on_device import moved
@@ -60,7 +60,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shape([tuple(input.shape), tuple(mask.shape)])
     wide = input if tuple(input.shape) == shape else input.expand(shape)
-    return index_select(wide.reshape(-1), 0, _true_places(mask, shape))
+    chosen_here = index_select(wide.reshape(-1), 0, _true_places(mask, shape))
+    return made_by(chosen_here, "MaskedSelectBackward0")
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:

@@ -78,6 +78,13 @@ def _recipe(taken: tuple[int, ...], count: int) -> Recipe:
     return Recipe(no_vjp, taken, tuple(range(count)))
 
 
+_CALLED = {
+    "Cholesky": "LinalgCholeskyEx",
+    "LinalgInv": "LinalgInvEx",
+    "LinalgSolve": "LinalgSolveEx",
+}
+
+
 def recorded(
     name: str,
     inputs: tuple[Tensor, ...],
@@ -90,7 +97,14 @@ def recorded(
     outputs = tuple(from_numpy(np.asarray(a)) for a in results)
     needs = sum(x.requires_grad << i for i, x in enumerate(inputs))
     if needs and is_grad_enabled():
-        record(f"{name}Backward0", _recipe(taken, len(inputs)), vjp, inputs, outputs, needs)
+        record(
+            f"{_CALLED.get(name, name)}Backward0",
+            _recipe(taken, len(inputs)),
+            vjp,
+            inputs,
+            outputs,
+            needs,
+        )
         for r in constants:
             set_fn(outputs[r], None, 0)
     return outputs

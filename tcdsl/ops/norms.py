@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
@@ -115,14 +115,14 @@ def batch_norm(
         known: Tensor = _of_batches("batch_norm_known", x.ndim)(
             x, running_mean, running_var, g, b, eps
         )
-        return known.view(*shape)  # type: ignore[no-any-return]
+        return made_by(known.view(*shape), "NativeBatchNormBackward0")
     out, m, r = _of_batches("batch_norm", x.ndim)(x, g, b, eps)
     if running_mean is not None and running_var is not None:
         n = shape[0] * rest
         new = _running(running_mean, running_var, m.detach(), r.detach(), momentum, eps, n)
         running_mean.copy_(new[0])
         running_var.copy_(new[1])
-    return out.view(*shape)  # type: ignore[no-any-return]
+    return made_by(out.view(*shape), "NativeBatchNormBackward0")
 
 
 def instance_norm(
@@ -186,7 +186,7 @@ def layer_norm(
     rows = math.prod(shape[: len(shape) - len(last)])
     g, b = _scales(weight, bias, (d,), input)
     out, _, _ = _layer_norm(input.reshape(rows, d), g, b, eps)
-    return out.view(*shape)  # type: ignore[no-any-return]
+    return made_by(out.view(*shape), "NativeLayerNormBackward0")
 
 
 def group_norm(
@@ -208,7 +208,7 @@ def group_norm(
     x = input.reshape(n, num_groups, each, math.prod(shape[2:]))
     g, b = _scales(weight, bias, (num_groups, each), input)
     out, _, _ = _group_norm(x, g, b, eps)
-    return out.view(*shape)  # type: ignore[no-any-return]
+    return made_by(out.view(*shape), "NativeGroupNormBackward0")
 
 
 def local_response_norm(
@@ -218,7 +218,7 @@ def local_response_norm(
     shape = tuple(input.shape)
     x = input.reshape(shape[0], shape[1], math.prod(shape[2:]))
     out: Tensor = _local_response_norm(x, alpha, beta, k, K=size)
-    return out.view(*shape)  # type: ignore[no-any-return]
+    return made_by(out.view(*shape), "DivBackward0")
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, made_by
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import permute
 
@@ -69,7 +69,7 @@ def unfold(
     kh, kw = _two(kernel_size)
     op = _columns.with_generics(KH=kh, KW=kw, OH=oh, OW=ow, **named)
     made: Tensor = op(input).view(n, c * kh * kw, oh * ow)
-    return made
+    return made_by(made, "Im2ColBackward0")
 
 
 def fold(
@@ -112,7 +112,8 @@ def fold(
             f"input.size(2)={count}."
         )
     op = _images.with_generics(H=h, W=w, **named)
-    return op(input.reshape(n, rows // (kh * kw), kh, kw, oh, ow))  # type: ignore[no-any-return]
+    made = op(input.reshape(n, rows // (kh * kw), kh, kw, oh, ow))
+    return made_by(made, "Col2ImBackward0")
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:

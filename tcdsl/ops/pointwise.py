@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcdsl.core import Op, Tensor, empty, operator
+from tcdsl.core import Op, Tensor, empty, made_by, operator
 from tcdsl.core.dtypes import DType, bool_
 from tcdsl.ops.internal import filled
 from tcdsl.ops.rules import Operands, broadcast, floating, promote, same
@@ -197,7 +197,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     if op is not None and isinstance(input, Tensor):
         is_whole = type(exponent) is int and exponent > 0
         if is_whole or of_floats:
-            return op(input)
+            return op(input) if is_whole else made_by(op(input), "PowBackward0")
     return _pow(input, exponent)
 
 
@@ -284,13 +284,13 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     given = {} if out is None else {"out": out}
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         found: Tensor = input if min is None else maximum(input, min)
-        return found if max is None else minimum(found, max)
+        return made_by(found if max is None else minimum(found, max), "ClampBackward0")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if max is None:
-        found = _clamp_min(input, min, **given)
+        found = made_by(_clamp_min(input, min, **given), "ClampBackward1")
     elif min is None:
-        found = _clamp_max(input, max, **given)
+        found = made_by(_clamp_max(input, max, **given), "ClampBackward1")
     else:
         found = _clamp_to(input, min, max, **given)
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Op, Tensor, from_numpy
+from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.ops.casting import wide
@@ -132,6 +132,11 @@ class _Windows:
 _known_windows = lru_cache(maxsize=4096, typed=True)(_Windows)
 
 
+def _node(name: str, rank: int) -> str:
+    """Return what recorded calls are called; a row is an image of height 1, squeezed."""
+    return "SqueezeBackward1" if rank == 1 else f"{name.format(rank)}Backward0"
+
+
 def _windows(input: Tensor, rank: int, *settings: Any) -> _Windows:
     """Return the windows of a call, the same for the same shape and settings."""
     try:
@@ -165,7 +170,8 @@ def _max_pool(
     w = _windows(input, rank, kernel_size, stride, padding, dilation, ceil_mode)
     op, rows = w.extremes
     out, at = op(input.reshape(rows))
-    return (out.view(w.outs), at.view(w.outs)) if return_indices else out.view(w.outs)
+    made = made_by(out.view(w.outs), _node("MaxPool{}DWithIndices", rank))
+    return (made, at.view(w.outs)) if return_indices else made
 
 
 def max_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -219,7 +225,7 @@ def _avg_pool(
     else:
         share = _shares(w, count_include_pad, input)
         out = w.op("avg_pool_counted", P=w.p)(rows, share)
-    return out.view(w.outs)  # type: ignore[no-any-return]
+    return made_by(out.view(w.outs), _node("AvgPool{}D", rank))
 
 
 def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
@@ -315,7 +321,7 @@ def _unpool(
     before = tuple(input.shape[:-rank])
     n, m = math.prod(before), math.prod(image)
     flat = _scatter_to(input.reshape(n, m), indices.reshape(n, m), L=math.prod(size))
-    return flat.view(*before, *size)  # type: ignore[no-any-return]
+    return made_by(flat.view(*before, *size), _node("MaxUnpool{}D", rank))
 
 
 def max_unpool1d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:

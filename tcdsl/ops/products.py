@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Tensor, is_casting, operator
+from tcdsl.core import Tensor, is_casting, made_by, operator
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.casting import lower, lowered
 from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, promote, same, same_as
@@ -101,6 +101,7 @@ _mv_of_matmul = lower(ops.op("mv", shape=_of_mv))
 _linear = lower(ops.op("linear", types=_types_of_linear, shape=_of_linear))
 _linear_bias = lower(ops.op("linear_bias", types=_types_of_linear, shape=_of_linear))
 _bilinear = ops.op("bilinear")
+_FLATTENED = "UnsafeViewBackward0"  # what PyTorch makes last of products of batches
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -135,9 +136,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     elif a == 2 and b == 1:
         found = _mv_of_matmul(input, other)
     elif a == 1:
-        found = matmul(input.unsqueeze(0), other).squeeze(-2)
+        found = made_by(matmul(input.unsqueeze(0), other).squeeze(-2), _FLATTENED)
     elif b == 1:
-        found = matmul(input, other.unsqueeze(1)).squeeze(-1)
+        found = made_by(matmul(input, other.unsqueeze(1)).squeeze(-1), _FLATTENED)
     else:
         if input.shape[-1] != other.shape[-2]:
             _of_mm([_last_two(input), _last_two(other)])
@@ -145,7 +146,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         if b == 2:  # one product of a tall matrix
             rows = input.reshape(-1, input.shape[-1]) if input.numel() else None
             if rows is not None and input.is_contiguous():
-                return mm(rows, other).view(*input.shape[:-1], other.shape[-1])  # type: ignore[no-any-return]
+                tall = mm(rows, other).view(*input.shape[:-1], other.shape[-1])
+                return made_by(tall, _FLATTENED)
         found = _matmul(input, other)
     return found
 
@@ -261,8 +263,15 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     text = _einsum_text(equation.replace(" ", ""), tuple(map(len, shapes)), ones)
     if is_casting() and "+=!" in text and len(operands) > 1:
         operands = tuple(map(lowered, operands))
-    found: Tensor = op_of_text(text)(*operands)
+    found: Tensor = op_of_text(text, node=_node_of_einsum(text, len(operands)))(*operands)
     return found
+
+
+def _node_of_einsum(text: str, count: int) -> str:
+    """Return what recorded calls are called: PyTorch sums by a product, which it views."""
+    if "+=!" in text:
+        return "SumBackward1" if count == 1 else "ViewBackward0"
+    return "PermuteBackward0" if count == 1 else "MulBackward0"
 
 
 def _check_einsum(equation: str, shapes: Sequence[tuple[int, ...]]) -> None:

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import DType, uint8
 from tcdsl.ops.casting import wide
 from tcdsl.ops.over import over
@@ -47,13 +47,20 @@ _VJP = {
 }
 
 
+# What recorded calls are called where all dimensions are meant, and where some are named.
+_OF_ALL = {"amax": "MaxBackward1", "amin": "MinBackward1"}
+_OF_NAMED = {name: f"{name.title()}Backward1" for name in ("sum", "mean", "prod")}
+
+
 @cache
-def op_over(name: str, rank: int, dims: tuple[int, ...], keepdim: bool = False) -> Op:
+def op_over(
+    name: str, rank: int, dims: tuple[int, ...], keepdim: bool = False, node: str | None = None
+) -> Op:
     """Return the op of a definition over some of a tensor's dimensions."""
     vjp = _VJP.get(name, "derived")
     text = ops.text(name) + ("" if vjp == "derived" else "\n" + ops.text(vjp))
     made = over(text, rank, dims, keepdim)
-    return op_of_text(made, name, types=_TYPES.get(name, same), vjp=vjp)
+    return op_of_text(made, name, types=_TYPES.get(name, same), vjp=vjp, node=node)
 
 
 def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
@@ -75,14 +82,16 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
 @lru_cache(maxsize=4096, typed=True)
 def _op_of(name: str, rank: int, dim: int | None, keepdim: bool) -> Op:
     """Return the op of a call that names one dimension or all."""
-    return op_over(name, rank, dims_of(dim, rank), bool(keepdim))
+    node = (_OF_ALL if dim is None else _OF_NAMED).get(name)
+    return op_over(name, rank, dims_of(dim, rank), bool(keepdim), node)
 
 
 def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) -> Any:
     rank = input.ndim
     if dim is None or isinstance(dim, int):
         return _op_of(name, rank, dim, keepdim)(input, *numbers)
-    return op_over(name, rank, dims_of(dim, rank), bool(keepdim))(input, *numbers)
+    op = op_over(name, rank, dims_of(dim, rank), bool(keepdim), _OF_NAMED.get(name))
+    return op(input, *numbers)
 
 
 def _typed(input: Tensor, dtype: DType | None) -> Tensor:
@@ -311,7 +320,7 @@ def _has_an_end(order: float, input: Tensor, dims: tuple[int, ...], *, is_named:
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the norm of a difference."""
-    return norm(input - other, p)
+    return made_by(norm(input - other, p), "DistBackward0")
 
 
 def _spread(

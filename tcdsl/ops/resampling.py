@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Op, Tensor, from_numpy
+from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tcdsl.ops.casting import wide
 from tcdsl.ops.on_device import moved
@@ -96,7 +96,8 @@ def interpolate(
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
         return pool(input, sizes)
     if mode == "nearest" and not any(n == 0 or o % n for n, o in zip(image, sizes, strict=True)):
-        return _enlarged(input, [o // n for n, o in zip(image, sizes, strict=True)])
+        times = [o // n for n, o in zip(image, sizes, strict=True)]
+        return made_by(_enlarged(input, times), f"UpsampleNearest{rank}DBackward0")
     for d, (n, o) in enumerate(zip(image, sizes, strict=True)):
         scale = 1 / factors[d] if factors is not None else n / o
         if antialias:
@@ -104,7 +105,8 @@ def interpolate(
             input = _smoothed(input, d + 2, o, by, 2 if mode == "bicubic" else 1)
         else:
             input = _resized(input, d + 2, o, scale, mode, bool(align_corners))
-    return input
+    named = "".join(part.title() for part in mode.split("-"))
+    return made_by(input, f"Upsample{named}{rank}D{'Aa' * antialias}Backward0")
 
 
 def _each(value: Any, rank: int) -> list[Any]:
@@ -287,7 +289,7 @@ def grid_sample(
     how = {"ALIGN": int(bool(align_corners)), "EDGE": edges[padding_mode]}
     h, w = input.shape[2:]
     made: Tensor = _sample(mode, h * w < _INT32)(input.flatten(2), grid, h, w, **how)
-    return made
+    return made_by(made, "GridSampler2DBackward0")
 
 
 @cache

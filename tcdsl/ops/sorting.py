@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Op, Tensor, dtypes, from_numpy
+from tcdsl.core import Op, Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops.embeddings import counts
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
@@ -80,6 +80,16 @@ def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
     return found
 
 
+def _said(name: str, found: Any, number: int = 0) -> Any:
+    """Return values and places, said to be made by a function of PyTorch's."""
+    made_by(found[0], f"{name}Backward{number}")
+    return found
+
+
+def _squeezed(found: Any, dim: int) -> Any:
+    return Sorted(*(t.squeeze(dim) for t in found))
+
+
 def _fetched(input: Tensor, dim: int, order: np.ndarray[Any, Any]) -> Any:
     indices = _placed(input, np.ascontiguousarray(order, np.int64))
     return Sorted(gather(input, dim, indices), indices)
@@ -99,10 +109,10 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     if input.dtype not in _LONG:
-        return _first(input, dim, input.shape[dim], descending)
+        return _said("Sort", _first(input, dim, input.shape[dim], descending))
     array = _array(input)
     order = _descending(array, dim) if descending else np.argsort(array, axis=dim, kind="stable")
-    return _fetched(input, dim, order)
+    return _said("Sort", _fetched(input, dim, order))
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
@@ -120,7 +130,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= input.shape[dim]:
         raise RuntimeError("selected index k out of range")
     if input.dtype not in _LONG:
-        return _first(input, dim, k, largest)
+        return _said("Topk", _first(input, dim, k, largest))
     array, n = _array(input), input.shape[dim]
     some = None
     if n > _FEW and k < n // 4:  # these alone are ordered; NaN is the largest here too
@@ -130,7 +140,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         array = np.take_along_axis(array, some, dim)
     order = _descending(array, dim) if largest else np.argsort(array, axis=dim, kind="stable")
     order = _along(order, dim, slice(k))
-    return _fetched(input, dim, order if some is None else np.take_along_axis(some, order, dim))
+    places = order if some is None else np.take_along_axis(some, order, dim)
+    return _said("Topk", _fetched(input, dim, places))
 
 
 def _along(array: np.ndarray[Any, Any], dim: int, some: slice) -> np.ndarray[Any, Any]:
@@ -146,7 +157,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     not_empty("kthvalue", input, dim)
     if not 1 <= k <= extent:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    return _one(sort(input, dim), k - 1, dim, keepdim)
+    return _said("Kthvalue", _one(sort(input, dim), k - 1, dim, keepdim))
 
 
 def _one(found: Any, place: int, dim: int, keepdim: bool) -> Any:
@@ -164,7 +175,9 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """
     if dim is None:
         flat = input.reshape(-1)
-        return median(flat, 0).values if flat.numel() else _of_nothing(input)
+        if not flat.numel():
+            return _of_nothing(input)
+        return made_by(median(flat, 0).values, "MedianBackward0")
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
     extent = input.shape[dim] if input.ndim else 1
@@ -184,7 +197,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     else:
         place = np.take_along_axis(order, middle, dim)
     found = _fetched(input, dim, place)
-    return found if keepdim else Sorted(*(t.squeeze(dim) for t in found))
+    return _said("Median", found if keepdim else _squeezed(found, dim), 1)
 
 
 @named
@@ -201,7 +214,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     middle = ((known - 1) // 2).clamp(min=0)
     order = gather(argsort(input, dim), dim, middle)
     found = Sorted(gather(input, dim, order), order)
-    return found if keepdim else Sorted(*(t.squeeze(dim) for t in found))
+    return _said("Nanmedian", found if keepdim else _squeezed(found, dim), 1)
 
 
 def _of_nothing(input: Tensor) -> Tensor:
@@ -224,7 +237,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         values, counts = np.unique(rows[at], return_counts=True)
         places[at] = np.flatnonzero(rows[at] == values[counts.argmax()])[-1]
     found = _fetched(input, dim, np.expand_dims(places, dim))
-    return found if keepdim else Sorted(*(t.squeeze(dim) for t in found))
+    return _said("Mode", found if keepdim else _squeezed(found, dim))
 
 
 def unique(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, dtypes
+from tcdsl.core import Op, Tensor, dtypes, made_by
 from tcdsl.ops.indexing import gather
 from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
@@ -40,7 +40,7 @@ def _extreme_so_far(name: str, input: Tensor, dim: int) -> Any:
         return kind(input.clone(), input.new_zeros((), dtype=dtypes.int64))
     dim = dim_of(dim, input.ndim)
     _, indices = _op_over(name, input.ndim, (dim,), None)(input.detach())
-    return kind(gather(input, dim, indices), indices)
+    return kind(made_by(gather(input, dim, indices), f"{name.title()}Backward0"), indices)
 
 
 def cummax(input: Tensor, dim: int) -> Any:

@@ -162,6 +162,7 @@ def op_of_text(
     vjp: Vjp = "derived",
     saves: Sequence[str] = (),
     writes: bool = False,
+    node: str | None = None,
 ) -> Op:
     """Return the op of a text that was made for a call; the same for the same.
 
@@ -175,8 +176,10 @@ def op_of_text(
         Of a row.
     writes : bool
         Whether it writes its first operand.
+    node : str, optional
+        What recorded calls are called.
     """
-    return _op_of_text(text, name, types, shape, vjp, tuple(saves), writes)
+    return _op_of_text(text, name, types, shape, vjp, tuple(saves), writes, node)
 
 
 @lru_cache(maxsize=4096)
@@ -188,11 +191,12 @@ def _op_of_text(
     vjp: Vjp,
     saves: tuple[str, ...],
     writes: bool,
+    node: str | None,
 ) -> Op:
     session = Session(parsed(text, "<generated>"), Settings(tune="off", general=True))
     definition: nodes.Def = session.program.defs[0] if name is None else session.definition(name)
     meaning = Meaning(types, shape, vjp, saves)
-    return Forms(definition.name, session, definition, meaning, writes=writes).op
+    return Forms(definition.name, session, definition, meaning, writes=writes, node=node).op
 
 
 def operators(named: Mapping[str, Any]) -> None:

@@ -175,7 +175,8 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             for p in group["params"]:
                 numbers.setdefault(id(p), len(numbers))
-            groups.append({**group, "params": [numbers[id(p)] for p in group["params"]]})
+            settings = {name: value for name, value in group.items() if name != "params"}
+            groups.append({**settings, "params": [numbers[id(p)] for p in group["params"]]})
         state = {
             numbers[id(key)] if isinstance(key, Tensor) else key: value
             for key, value in self.state.items()

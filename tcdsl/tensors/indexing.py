@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
+from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops.indexing import number_for, with_nothing_written
 from tcdsl.ops.masks import masked_select
 from tcdsl.ops.on_device import moved
@@ -43,7 +43,7 @@ def getitem(x: Tensor, key: Any) -> Any:
     if isinstance(key, Tensor) and key.dtype is dtypes.int64 and key.ndim and x.ndim:
         return _lookup(x.ndim, (0,))(x, key)  # the most usual by far
     if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and x.ndim:
-        return masked_select(x, key)
+        return made_by(masked_select(x, key), "IndexBackward0")
     data = _alone(x, key)
     if data is None:
         base, found = _split(x, key)

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, made_by
 from tcdsl.ops.table import in_place, publish
 from tcdsl.ops.view_parts import sized_part, split_part, unbound
 from tcdsl.ops.views import dim_of
@@ -95,8 +95,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     rest = [d for d in range(input.ndim) if d not in (a, b)]
     sizes = [*(input.shape[d] for d in rest), count]
     strides = [*(input.stride(d) for d in rest), input.stride(a) + input.stride(b)]
-    view: Tensor = input.as_strided(sizes, strides, at)
-    return view
+    return made_by(input.as_strided(sizes, strides, at), "DiagonalBackward0")
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -115,8 +114,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         inner = self.stride(dim)
     else:
         inner = 1
-    view: Tensor = self.as_strided([*sizes, size], [*strides, inner])
-    return view
+    return made_by(self.as_strided([*sizes, size], [*strides, inner]), "UnfoldBackward0")
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:

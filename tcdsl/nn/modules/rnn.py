@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Self
 
 from tcdsl import library
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, made_by
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.modules.rnn_modes import GATES, mode_of, run
@@ -188,13 +188,19 @@ class RNNBase(Module):
             x = outputs[0] if len(outputs) == 1 else library.cat(outputs, 2)
             if self.dropout and self.training and layer + 1 < self.num_layers:
                 x = self._dropped(x, lengths)
-        last = tuple(library.stack(list(column), 0) for column in zip(*ends, strict=True))
+        last = tuple(
+            made_by(library.stack(list(column), 0), "StackBackward0")
+            for column in zip(*ends, strict=True)
+        )
         if back is not None:
             last = tuple(state.index_select(1, back) for state in last)
         if lengths is not None:
             x = PackedSequence(*pack_padded_sequence(x, lengths)[:2], order, back)
         elif self.batch_first:
-            x = x.transpose(0, 1)
+            x = made_by(x.transpose(0, 1), f"TransposeBackward{int(self.mode != 'LSTM')}")
+        elif self._directions == 1:  # what PyTorch calls a layer over time
+            one = "MkldnnRnnLayerBackward0" if self.mode == "LSTM" else "StackBackward0"
+            made_by(x, one)
         return x, last if self.mode == "LSTM" else last[0]
 
     def _check_dimensions(self, input: Tensor, hx: Any) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tcdsl import library
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, made_by
 from tcdsl.nn import init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.modules.rnn_modes import GATES, mode_of, run
@@ -103,7 +103,12 @@ class RNNCellBase(Module):
             weights += [self.bias_ih, self.bias_hh]
         mode = "LSTM_STEP" if self.mode == "LSTM" else self.mode
         rows = run(mode, input.unsqueeze(0), list(states), weights, self.hidden_size)
-        return [r[1] for r in rows]
+        return [made_by(r[1], name) for r, name in zip(rows, self._nodes(), strict=True)]
+
+    def _nodes(self) -> tuple[str, ...]:
+        """Return what recorded steps are called: by what PyTorch does last."""
+        last = {"LSTM": ("Mul", "Add"), "GRU": ("Add",), "RNN_RELU": ("Relu",)}
+        return tuple(f"{name}Backward0" for name in last.get(self.mode, ("Tanh",)))
 
     def extra_repr(self) -> str:
         """Return the sizes, and what differs from the defaults."""

@@ -1,0 +1,49 @@
+"""What recorded calls are called: scripts print it with every tensor that has a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library, nn
+
+pytestmark = pytest.mark.cc
+
+FEW = [
+    "x**2",
+    "1 - x",
+    "1 / x",
+    "x.sum(0)",
+    "x.max()",
+    "F.linear(x, x, x[0])",
+    "F.mse_loss(x, y)",
+]
+MORE = [
+    "2.0**x", "x**y", "x.sum()", "x.mean(1)", "x.max(1)[0]", "x.norm()", "x.clamp(min=0)",
+    "x.clamp_min(0)", "x.sort()[0]", "x.topk(2)[0]", "x.median()", "x[x > 0]", "x.repeat(2, 1)",
+    "x.scatter_add(0, i, x)", "x.index_add(0, i[0], x)", "x.double()", "F.cross_entropy(x, i[0])",
+    "F.nll_loss(x, i[0])", "F.l1_loss(x, y)", "F.smooth_l1_loss(x, y, reduction='sum')",
+    "F.binary_cross_entropy_with_logits(x, y)", "F.gelu(x)", "F.softplus(x)", "F.linear(z, x)",
+    "F.layer_norm(x, (3,))", "F.conv1d(z, z)", "F.max_pool2d(z, 1)", "F.pad(x, (1, 1))",
+    "F.interpolate(z, scale_factor=2)", "z @ x", "z @ z", "torch.einsum('ij,jk->ik', x, x)",
+    "torch.where(x > 0, x, y)", "F.cosine_similarity(x, y)", "F.pairwise_distance(x, y)",
+    "nn.LSTM(3, 2)(z)[0]", "nn.GRU(3, 2, batch_first=True)(z)[0]", "nn.LSTMCell(3, 2)(x)[1]",
+]  # fmt: skip
+
+
+def _named(package: Any, nn: Any, expressions: list[str]) -> list[str]:
+    values = np.arange(9, dtype=np.float32).reshape(3, 3) / 3 - 1
+    x, z = (
+        package.tensor(v).requires_grad_() for v in (values, np.stack([values, values, values]))
+    )
+    scope = {"torch": package, "nn": nn, "F": nn.functional, "x": x, "z": z}
+    scope |= {"y": package.tensor(values.clip(0, 1)), "i": package.tensor([[0, 1, 2]] * 3)}
+    return [f"{e}: {eval(e, dict(scope)).grad_fn.name()}" for e in expressions]
+
+
+@pytest.mark.parametrize("expressions", [FEW, pytest.param(MORE, marks=pytest.mark.wide)])
+def test_calls_are_called_as_pytorchs(expressions: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+    assert _named(library, nn, expressions) == _named(torch, torch.nn, expressions)
