@@ -18,6 +18,7 @@ from tcdsl.calls.operands.foreign import has_dlpack, like, written
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
+from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import AllocationError
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.text.names import is_lasting
@@ -73,6 +74,8 @@ class HostCalls:
             if declared is not None and declared.is_integer:
                 check_integer(v, p.name, declared)
         arrays = [as_array(v, n) for v, n in zip(given.values, self._dispatch.params, strict=True)]
+        if not any(a.ndim for a in arrays):
+            arrays = _as_tensors_of_rank_0(definition, given.values, arrays)
         variant, sizes = session.bind(definition, arrays, given.generics)
         return KernelCall.of(variant, sizes, given.values, arrays), arrays
 
@@ -136,3 +139,26 @@ def _example(values: Sequence[Any], arrays: Sequence[Array]) -> Any:
     of_rank = (v for v, a in zip(values, arrays, strict=True) if a.ndim)
     foreign = (v for v in values if not isinstance(v, np.ndarray | np.generic) and has_dlpack(v))
     return next(of_rank, next(foreign, 0))
+
+
+def _as_tensors_of_rank_0(
+    definition: nodes.Def, values: Sequence[Any], arrays: Sequence[Array]
+) -> list[Array]:
+    """Give Python's numbers the type of a tensor that stands for the same type variable.
+
+    Beside arrays with dimensions they take those' types anyhow; here no array has any.
+    """
+    named = [p.type.name if p.type else "" for p in definition.params]
+    kinds = {
+        name: array.dtype
+        for name, value, array in zip(named, values, arrays, strict=True)
+        if not isinstance(value, bool | int | float)
+    }
+
+    def typed(name: str, value: Any, array: Array) -> Array:
+        kind = kinds.get(name)
+        if kind is None or not isinstance(value, bool | int | float):
+            return array
+        return array if isinstance(value, float) and kind.kind in "biu" else array.astype(kind)
+
+    return [typed(*each) for each in zip(named, values, arrays, strict=True)]

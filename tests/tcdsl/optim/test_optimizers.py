@@ -182,3 +182,14 @@ def test_a_plateau() -> None:
         ours.step(loss)
         theirs.step(loss)
         assert mine.param_groups[0]["lr"] == yours.param_groups[0]["lr"]
+
+
+def test_parameters_of_rank_0_are_stepped_as_others() -> None:
+    alone, row = (tc.tensor(v, dtype=tc.float32).requires_grad_() for v in (2.0, [2.0]))
+    for p in (alone, row):
+        optimizer = optim.Adam([p], lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+    assert alone.item() == row.item() != 2
