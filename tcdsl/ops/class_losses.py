@@ -9,7 +9,7 @@ from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import int64, uint8
 from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
-from tcdsl.ops.node_names import BY_FORM
+from tcdsl.ops.node_names import name_by_form
 from tcdsl.ops.pointwise import mul, neg, where
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.spatial import without_rest
@@ -67,7 +67,7 @@ def _by_class(
     reduction: str,
     shape: tuple[int, ...],
 ) -> Tensor:
-    name = BY_FORM["nll"]((scores,))
+    name = name_by_form("nll", (scores,)) or ""
     if reduction == "none":
         made: Tensor = elements.view(shape) if shape != elements.shape else elements
         return made_by(made, name)

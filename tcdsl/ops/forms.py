@@ -35,7 +35,7 @@ from tcdsl.grammar.text.errors import AllocationError, ShapeError
 from tcdsl.ops.arguments import by_name, is_operand, operand
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
-from tcdsl.ops.node_names import BY_FORM, node_name
+from tcdsl.ops.node_names import name_by_form, node_name
 from tcdsl.ops.recipes import Recipes
 from tcdsl.ops.rules import broadcast
 from tcdsl.ops.typed import TypedText
@@ -166,10 +166,10 @@ class Forms:
         found = self._bound.get(key)
         if found is None:
             meaning = replace(self.meaning, generics={**self.meaning.generics, **generics})
+            writes, node = self.writes, self.op.name
             made = Forms(
-                self.name, self.session, self.definition, meaning, writes=self.writes,
-                node=self.op.name,
-            )  # fmt: skip
+                self.name, self.session, self.definition, meaning, writes=writes, node=node
+            )
             with self.lock:
                 found = self._bound.setdefault(key, made.op)
         return found
@@ -329,8 +329,8 @@ class Forms:
         """Return what a recorded call keeps by which these gradients are needed."""
         dtype = inputs[0].dtype if self.writes else self.text.computed(inputs)
         recipe = self.recipes.of(self.text.variant(inputs, dtype), needs)
-        named = BY_FORM.get(self.definition.name)
-        return recipe if named is None else recipe.named(named(inputs))
+        name = name_by_form(self.definition.name, inputs)
+        return recipe if name is None else recipe.named(name)
 
     @cached_property
     def pure_op(self) -> Op:

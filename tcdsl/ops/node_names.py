@@ -76,7 +76,7 @@ def _by_rank(*names: str) -> Callable[[Operands], str]:
 
 
 _nll = _by_rank(*["NllLossBackward0"] * 3, "NllLoss2DBackward0")
-BY_FORM: dict[str, Callable[[Operands], str]] = {
+_BY_FORM: dict[str, Callable[[Operands], str]] = {
     "cross_entropy": _nll,
     "div": _of_numbers("DivBackward0", "MulBackward0"),
     "each_pow": _pow,
@@ -87,6 +87,12 @@ BY_FORM: dict[str, Callable[[Operands], str]] = {
     "nll_weighted": _nll,
     "sub": _of_numbers("SubBackward0", "RsubBackward1"),
 }
+
+
+def name_by_form(text: str, operands: Operands) -> str | None:
+    """Return what a call is called where that follows from its operands, by its text."""
+    named = _BY_FORM.get(text)
+    return None if named is None else named(operands)
 
 
 def node_name(op: str) -> str:
