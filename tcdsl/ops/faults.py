@@ -24,7 +24,8 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index_select": "index out of range in self",
     "embedding": "index out of range in self",
     **dict.fromkeys(
-        ("nll", "nll_mean", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."
+        ("nll", "nll_mean", "nll_weighted", "cross_entropy", "cross_entropy_mean"),
+        "Target {value} is out of bounds.",
     ),
 }
 

@@ -27,7 +27,6 @@ _SAID = {
     "conv_transposed": "ConvolutionBackward0",
     "conv_transposed_bias": "ConvolutionBackward0",
     "cosine_similarity": "SumBackward1",
-    "cross_entropy": "NllLossBackward0",
     "cube": "PowBackward0",
     "deg2rad": "Deg2RadBackward0",
     "each_affine_grid": "AffineGridGeneratorBackward0",
@@ -78,6 +77,7 @@ def _by_rank(*names: str) -> Callable[[Operands], str]:
 _nll = _by_rank(*["NllLossBackward0"] * 3, "NllLoss2DBackward0")
 _BY_FORM: dict[str, Callable[[Operands], str]] = {
     "cross_entropy": _nll,
+    "cross_entropy_mean": _nll,
     "div": _of_numbers("DivBackward0", "MulBackward0"),
     "each_pow": _pow,
     "linear": _by_rank("", "SqueezeBackward4", "MmBackward0", "UnsafeViewBackward0"),
