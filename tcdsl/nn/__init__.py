@@ -14,6 +14,7 @@ from tcdsl.nn.modules.loss_modern import *  # noqa: F403
 from tcdsl.nn.modules.modern import *  # noqa: F403
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.modules.norms import *  # noqa: F403
+from tcdsl.nn.modules.padding import *  # noqa: F403
 from tcdsl.nn.modules.patches import *  # noqa: F403
 from tcdsl.nn.modules.pooling import *  # noqa: F403
 from tcdsl.nn.modules.rnn import *  # noqa: F403

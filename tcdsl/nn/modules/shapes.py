@@ -1,7 +1,8 @@
-"""Layers that move elements: padding, flattening, shuffled pixels, other resolutions."""
+"""Layers that move elements: flattening, shuffled pixels and channels, other resolutions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Tensor
@@ -9,120 +10,15 @@ from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
 
 __all__ = [
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
+    "ChannelShuffle",
     "Flatten",
     "PixelShuffle",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
+    "PixelUnshuffle",
+    "Unflatten",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
-    "ZeroPad2d",
 ]
-
-
-class _Pad(Module):
-    """Elements before and behind the last dimensions.
-
-    Parameters
-    ----------
-    padding : int or tuple
-        How many: before and behind the last dimension, then the one before it.
-    """
-
-    dims = 0
-    mode = "constant"
-    value: float = 0
-
-    def __init__(self, padding: int | tuple[int, ...]) -> None:
-        super().__init__()
-        count = 2 * self.dims
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
-        if len(self.padding) != count:
-            raise ValueError(f"expected one number or {count}, got {self.padding}")
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Pad the last dimensions."""
-        return functional.pad(input, self.padding, self.mode, self.value)
-
-    def extra_repr(self) -> str:
-        """Return how many."""
-        return f"{self.padding}"
-
-
-class _ConstantPad(_Pad):
-    """One number before and behind the last dimensions.
-
-    Parameters
-    ----------
-    padding : int or tuple
-        How many: before and behind the last dimension, then the one before it.
-    value : float
-        The number.
-    """
-
-    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
-        super().__init__(padding)
-        self.value = value
-
-    def extra_repr(self) -> str:
-        """Return how many, and of what."""
-        return f"padding={self.padding}, value={self.value}"
-
-
-class ConstantPad1d(_ConstantPad):
-    __doc__ = _ConstantPad.__doc__
-    dims = 1
-
-
-class ConstantPad2d(_ConstantPad):
-    __doc__ = _ConstantPad.__doc__
-    dims = 2
-
-
-class ConstantPad3d(_ConstantPad):
-    __doc__ = _ConstantPad.__doc__
-    dims = 3
-
-
-class ZeroPad2d(_Pad):
-    __doc__ = (_Pad.__doc__ or "").replace("Elements", "Zeros")
-    dims = 2
-
-
-class ReflectionPad1d(_Pad):
-    __doc__ = (_Pad.__doc__ or "").replace("Elements", "Elements mirrored at the border,")
-    dims = 1
-    mode = "reflect"
-
-
-class ReflectionPad2d(_Pad):
-    __doc__ = ReflectionPad1d.__doc__
-    dims = 2
-    mode = "reflect"
-
-
-class ReplicationPad1d(_Pad):
-    __doc__ = (_Pad.__doc__ or "").replace("Elements", "Copies of the border's elements")
-    dims = 1
-    mode = "replicate"
-
-
-class ReplicationPad2d(_Pad):
-    __doc__ = ReplicationPad1d.__doc__
-    dims = 2
-    mode = "replicate"
-
-
-class ReplicationPad3d(_Pad):
-    __doc__ = ReplicationPad1d.__doc__
-    dims = 3
-    mode = "replicate"
 
 
 class Flatten(Module):
@@ -140,6 +36,33 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """Return the dimensions."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """One dimension as several.
+
+    Parameters
+    ----------
+    dim : int
+    unflattened_size : sequence of int
+        One may be -1.
+    """
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        if not isinstance(dim, int):
+            raise TypeError("unflattened_size must be a tuple or list of ints, and dim an int")
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return a view."""
+        made: Tensor = input.unflatten(self.dim, self.unflattened_size)
+        return made
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 class PixelShuffle(Module):
@@ -162,6 +85,38 @@ class PixelShuffle(Module):
     def extra_repr(self) -> str:
         """Return r."""
         return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """Blocks of pixels as channels."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Move the pixels."""
+        return functional.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        """Return the factor."""
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class ChannelShuffle(Module):
+    """Channels in the order in which each group's first comes first."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Move the channels."""
+        return functional.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        """Return the number of groups."""
+        return f"groups={self.groups}"
 
 
 class Upsample(Module):

@@ -16,6 +16,7 @@ from tests.codegen.gradient.differences import (
     drawn,
     seeds_of,
 )
+from tests.tiers import sampled
 
 HEAD = "def f(float(N,M) X, float(N,M) B, float(M) w) -> (Y) {"
 CENTRED = {
@@ -59,7 +60,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", [*CENTRED, *OTHERS])
+@sampled("name", [*CENTRED, *OTHERS], keep=8)
 def test_gradients_of_any_order_are_right(name: str, rng: np.random.Generator) -> None:
     d = differentiated(f"{HEAD} {({**CENTRED, **OTHERS})[name]} }}")
     assert ("a_mu" not in d.gradient.text) == (name in CENTRED), d.gradient.text
