@@ -14,6 +14,7 @@ from tests.codegen.gradient.differences import (
     drawn,
     seeds_of,
 )
+from tests.tiers import sampled
 
 HEAD = "def f(float(N,M) X, float(N,M) B, float(M) w, float(M) b, float(N) u) -> (float(N,M) Y) {"
 SHARED = {  # and the sums over n that are left
@@ -42,7 +43,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", [*SHARED, *OTHERS])
+@sampled("name", [*SHARED, *OTHERS], keep=5)
 def test_gradients_of_any_order_are_right(name: str, rng: np.random.Generator) -> None:
     text, sums = {**SHARED, **OTHERS}[name]
     d = differentiated(f"{HEAD} {text} }}")

@@ -258,7 +258,9 @@ SELECTS = (
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float", pytest.param("double", marks=pytest.mark.wide), "float16"]
+)
 def test_what_no_lane_asks_for_is_left_out(dtype: str, rng: np.random.Generator) -> None:
     """Vectors in which no, some and all elements take the branch that costs much."""
     a = rng.normal(size=(9, 67)).astype(numpy_dtype(BY_NAME[dtype]))
