@@ -26,6 +26,7 @@ _LEAVE_S = 0.5  # that what the answer has to be has to end, once nobody asks fo
 _POLL_S = 0.1  # between looks at whether the user wants no more
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
+_MOST_DELAY = 10.0  # where other programs have the cores
 _PATIENCE = 20.0  # times the shortest check so far: the deadline while there is much time left
 _FAIR = 3.0  # times the shortest check: the deadline when time is short
 _SHARE = 1 / 8  # of the time left that one candidate may take
@@ -62,6 +63,7 @@ class Runner:
         self._process: WorkerProcess | None = None
         self._loaded: dict[int, int] = {}  # by row: the generation of the process that has it
         self._check_s = math.inf  # the shortest so far
+        self._checks_s = self._owns_s = 0.0  # all so far, and for how much of it they had a core
         self.turn_s = (
             0.0  # of one candidate, with all that others did meanwhile: of the last timing
         )
@@ -77,9 +79,16 @@ class Runner:
         """Whether it is known how long a good candidate's check takes."""
         return math.isfinite(self._check_s)
 
-    def knows(self, check_s: float) -> None:
-        """Note how long the check of a good candidate took."""
+    def knows(self, check_s: float, own_s: float = 0.0) -> None:
+        """Note how long the check of a good candidate took, and how long of that it had a core."""
         self._check_s = min(self._check_s, check_s)
+        if own_s:
+            self._checks_s, self._owns_s = self._checks_s + check_s, self._owns_s + own_s
+
+    @property
+    def _delay(self) -> float:
+        """How many times as long as alone a check takes where others have the cores."""
+        return max(1.0, min(_MOST_DELAY, self._checks_s / self._owns_s)) if self._owns_s else 1.0
 
     def has(self, candidate: Candidate) -> bool:
         """Whether a candidate is loaded, and was found right, in the process that runs now."""
@@ -101,7 +110,7 @@ class Runner:
             return Failure("wrong", answer["wrong"])
         if "short" in answer:
             return Failure("resources", answer["short"])
-        self.knows(time.monotonic() - begun)
+        self.knows(time.monotonic() - begun, answer["own_s"])
         self._loaded[candidate.row.id] = worker.generation
         return None
 
@@ -207,14 +216,15 @@ class Runner:
         """Seconds for a check, or for a turn in a timing.
 
         Some times what the fastest candidate so far took, without letting one candidate eat the
-        budget: then less, but never so little that one who comes near the fastest is cut.
+        budget: then less, but never so little that one who comes near the fastest is cut, nor one
+        that waits for a core as others do.
         """
         left = self._budget.seconds_left
         share = math.inf if left is None else _SHARE * left
         if not self.is_calibrated:
             return max(_LEAST_LIMIT_S, min(_FIRST_LIMIT_S, share))
         patience = min(_PATIENCE * self._check_s, share)
-        return max(_LEAST_LIMIT_S, _FAIR * self._check_s, patience)
+        return max(_LEAST_LIMIT_S * self._delay, _FAIR * self._check_s, patience)
 
 
 @contextmanager

@@ -256,6 +256,8 @@ def test_a_deadline_follows_the_shortest_check_and_the_time_left() -> None:
     assert runner.limit_s == 2.0
     now = 79.9
     assert runner.limit_s == 1.0
+    runner.knows(0.25, own_s=0.05)  # four fifths of it others had the core
+    assert runner.limit_s == 5.0
     large = Runner(Toy(), Budget(8.0, clock=lambda: now))
     large.knows(2.0)
     assert large.limit_s == 6.0  # near the fastest nobody is cut, however short the time
