@@ -30,6 +30,7 @@ from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
+from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
 
@@ -83,6 +84,7 @@ class CpuProblem(DefinitionProblem):
         """What checks and times candidates."""
         return {"open": "tcdsl.autotune.targets.cpu.bench:open_bench"}
 
+    @on_own_stack  # once for both steps: a sixth to a third less of our time a candidate
     def emit(self, config: Config) -> Emitted:
         """Return C text that exports `tc_exe_NAME`; others can follow it in one unit."""
         name = f"c{digest_of(config.to_json())}"
