@@ -19,6 +19,8 @@ from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
+_among = ops.op("among", vjp=None)
+_FEW = 64  # elements with all of which others are compared sooner than they are ordered
 
 
 def _quantile(
@@ -182,6 +184,9 @@ def isin(
         test_elements = elements.new_tensor(test_elements, dtype=promote((elements, test_elements)))
     kind = promote((elements, test_elements))
     asked, known = elements.detach().to(kind), test_elements.detach().to(kind).reshape(-1)
+    if 0 < known.numel() <= _FEW:
+        found = _among(asked, known)
+        return ~found if invert else found  # type: ignore[no-any-return]
     known = masked_select(known, known == known)  # NaN equals nothing, and has no place in an order
     if not known.numel():
         found = asked.new_zeros(tuple(asked.shape), dtype=dtypes.bool_)

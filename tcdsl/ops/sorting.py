@@ -27,7 +27,6 @@ ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
 _LONG = (dtypes.int64, dtypes.float64)  # beside which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
-_MERGED = 5000  # which NumPy merges sooner than it parts them
 _ONE_BY_ONE = 16  # of an order that are found one after the other
 Sorted = result("sort", "values", "indices")
 
@@ -56,13 +55,8 @@ def _ops(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op, Op]:
 
 def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
     """Return the first k elements of an order along a dimension, of a short type."""
-    rows, turn, n = input.detach(), -1 if descending else 0, input.shape[dim]
-    if input._device:
-        rows = moved(rows, 0)
-    are_bits = rows.dtype.category == 2
-    if are_bits:
-        floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
-        rows = from_numpy(floats._array().view(np.int32))
+    turn, n = -1 if descending else 0, input.size(dim)
+    rows, are_bits = _comparable(input)
     keys_of, top_of, ordered = _ops(input.ndim, dim, are_bits)
     if 0 < k <= _ONE_BY_ONE and k < n:
         keys = top_of(rows, turn, k)
@@ -73,7 +67,7 @@ def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
             array.partition(k - 1, axis=dim)
             keys = keys.narrow(dim, 0, k)
             array = keys._array()
-        array.sort(axis=dim, kind="stable" if n <= _MERGED else None)
+        array.sort(axis=dim)
         if k < array.shape[dim]:
             keys = keys.narrow(dim, 0, k)
     found: Any = ordered(input, moved(keys, input._device) if input._device else keys)
@@ -88,6 +82,25 @@ def _said(name: str, found: Any, number: int = 0) -> Any:
 
 def _squeezed(found: Any, dim: int) -> Any:
     return Sorted(*(t.squeeze(dim) for t in found))
+
+
+def _kth(input: Tensor, dim: int, k: int, keepdim: bool) -> Any:
+    """Return the element of a place in the order along a dimension, of a short type."""
+    rows, are_bits = _comparable(input)
+    keys_of, _, ordered = _ops(input.ndim, dim, are_bits)
+    keys = keys_of(rows, 0)
+    keys._array().partition(k, axis=dim)
+    found = ordered(input, moved(keys.narrow(dim, k, 1), input._device))
+    return found if keepdim else _squeezed(found, dim)
+
+
+def _comparable(input: Tensor) -> tuple[Tensor, bool]:
+    """Return what keys are made of, on the host, and whether it is the bits of floats."""
+    rows = moved(input.detach(), 0)
+    if rows.dtype.category != 2:
+        return rows, False
+    floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
+    return from_numpy(floats._array().view(np.int32)), True
 
 
 def _fetched(input: Tensor, dim: int, order: np.ndarray[Any, Any]) -> Any:
@@ -109,7 +122,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     if input.dtype not in _LONG:
-        return _said("Sort", _first(input, dim, input.shape[dim], descending))
+        return _said("Sort", _first(input, dim, input.size(dim), descending))
     array = _array(input)
     order = _descending(array, dim) if descending else np.argsort(array, axis=dim, kind="stable")
     return _said("Sort", _fetched(input, dim, order))
@@ -127,7 +140,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input.ndim:
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
-    if not 0 <= k <= input.shape[dim]:
+    if not 0 <= k <= input.size(dim):
         raise RuntimeError("selected index k out of range")
     if input.dtype not in _LONG:
         return _said("Topk", _first(input, dim, k, largest))
@@ -157,6 +170,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     not_empty("kthvalue", input, dim)
     if not 1 <= k <= extent:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    if input.ndim and input.dtype not in _LONG:
+        return _said("Kthvalue", _kth(input, dim, k - 1, keepdim))
     return _said("Kthvalue", _one(sort(input, dim), k - 1, dim, keepdim))
 
 
@@ -181,6 +196,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
     extent = input.shape[dim] if input.ndim else 1
+    if input.ndim and input.dtype not in _LONG and not (input != input).any().item():  # of NaN
+        return _said("Median", _kth(input, dim, (extent - 1) // 2, keepdim), 1)
     array = _array(input)
     order = np.argsort(array, axis=dim, kind="stable") if input.ndim else np.zeros((), np.int64)
     if not input.ndim:

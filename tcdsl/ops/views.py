@@ -79,8 +79,8 @@ def dim_of(dim: int, rank: int) -> int:
     IndexError
         If there is none.
     """
-    if type(dim) is int and 0 <= dim < rank:
-        return dim
+    if type(dim) is int and -rank <= dim < rank:
+        return dim if dim >= 0 else dim + rank
     room, dim = max(rank, 1), operator.index(dim)
     if not -room <= dim < room:
         raise IndexError(
