@@ -119,14 +119,17 @@ TC_TO_BOOL(u8) TC_TO_BOOL(u16) TC_TO_BOOL(u32) TC_TO_BOOL(u64)
 
 TC_FN tc_f32 tc_bf16_f32(tc_bf16 h) { return tc_float_u32((tc_u32)h << 16); }
 #ifndef TC_NATIVE_F32
-/* Integer text on purpose: gcc vectorises it, which it does not do with F16C's scalar forms. */
+/* Integer text on purpose: gcc vectorises it, which it does not do with F16C's scalar forms. Masks,
+ * as conditions are branches until late: of loops that convert one strided element three times gcc 12
+ * then made sums of other elements. */
 TC_FN tc_f32 tc_f16_f32(tc_f16 h) {
   tc_u32 magnitude = (tc_u32)(h & 0x7fff) << 13, sign = (tc_u32)(h & 0x8000) << 16;
-  tc_f32 normal = tc_float_u32(magnitude + ((127 - 15) << 23));
-  tc_f32 tiny = tc_float_u32(magnitude + ((127 - 14) << 23)) - 0x1p-14f; /* exponent field 0 */
-  tc_f32 special = tc_float_u32(magnitude | 0x7f800000);
-  tc_f32 x = magnitude < 0x00800000 ? tiny : magnitude >= 0x0f800000 ? special : normal;
-  return tc_float_u32(tc_bits_f32(x) | sign);
+  tc_u32 bias = (127 - 15) << 23;
+  tc_u32 special = -(tc_u32)((tc_i32)magnitude >= 0x0f800000); /* infinite, NaN: biased once more */
+  tc_u32 tiny = -(tc_u32)((tc_i32)magnitude < 0x00800000);     /* exponent field 0 */
+  tc_u32 normal = magnitude + bias + (bias & special);
+  tc_f32 small = tc_float_u32(magnitude + ((127 - 14) << 23)) - 0x1p-14f;
+  return tc_float_u32((normal & ~tiny) | (tc_bits_f32(small) & tiny) | sign);
 }
 TC_FN tc_f16 tc_f32_f16(tc_f32 x) {
   tc_u32 bits = tc_bits_f32(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;

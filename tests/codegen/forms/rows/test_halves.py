@@ -63,6 +63,21 @@ def test_readers_of_what_is_combined(name: str) -> None:
 
 
 @pytest.mark.cc
+def test_strided_halves_that_are_read_thrice() -> None:
+    """Of conversions with conditions gcc 12 made vectors that added up other elements."""
+    kernel = tcdsl.define(
+        """def f(float16(N,M) X) -> (s, hi, lo) {
+          s(i) +=! X(i, j)  hi(i) max=! X(i, j)  lo(i) min=! X(i, j)
+        }"""
+    )
+    x = np.random.default_rng(1).integers(-9, 9, (3, 200)).astype(np.float16)[:, ::2]
+    s, hi, lo = kernel(x)
+    np.testing.assert_array_equal(s, x.astype(np.float32).sum(1))
+    np.testing.assert_array_equal(hi, x.max(1))
+    np.testing.assert_array_equal(lo, x.min(1))
+
+
+@pytest.mark.cc
 def test_a_chain_of_updates_rounds_each_time() -> None:
     chain, turns = tcdsl.define(CHAIN), tcdsl.define(TURNS)
     for n in (1, 5, 64, 701):
