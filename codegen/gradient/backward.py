@@ -347,10 +347,10 @@ class Backward:
             value = with_known(value, s.value, known)
         names = frozenset(self.taken - {r.name for r in s.ranges})
         name = self._adjoint(source)
-        lines = [
-            Line(name, x.subs, "+=", x.value, x.ranges)
-            for x in gathered(s, share.read, value, share.guard, v.shape, names, self._around)
-        ]
+        found = gathered(
+            s, share.read, value, share.guard, v.shape, names, self._around, self.values
+        )
+        lines = [Line(name, x.subs, "+=", x.value, x.ranges) for x in found]
         return self._add(lines, source, zeros, in_loop=in_loop)
 
     def _to_base(

@@ -18,15 +18,21 @@ from collections.abc import Callable, Mapping
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.ragged import in_order, seen_from
-from tcdsl.codegen.gradient.versions import VersionStep
+from tcdsl.codegen.gradient.versions import Version, VersionStep
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.expressions import indices_of, substitute_indices
+from tcdsl.codegen.program.expressions import (
+    indices_of,
+    map_operands,
+    reads_of,
+    substitute_indices,
+)
 from tcdsl.codegen.program.subscripts import Piece, injective_in, pivots, solved
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.builtins import PAD
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range
 
@@ -48,6 +54,7 @@ def gathered(
     shape: tuple[Size, ...],
     taken: frozenset[str],
     turns: Mapping[str, Interval],
+    values: Mapping[str, Version],
 ) -> list[Gathered]:
     """Return what adds value to the adjoint of read.
 
@@ -63,6 +70,8 @@ def gathered(
         Names that no index may have.
     turns
         The variables of the loops around the step, outer ones first.
+    values
+        What subscripts may read, by name.
     """
     ranges = {r.name: r for r in s.ranges}
     if s.is_ragged:
@@ -85,7 +94,7 @@ def gathered(
         units = {d: n for d, n in chosen.items() if _coefficient(read.subs[d], n) in (1, -1)}
         pieces = solved(read.subs, shape, ranges, units, fresh)
     assert pieces is not None, "steps of 1 have one residue"
-    return [_gathered(p, value, guard, shape, turns, fresh) for p in pieces]
+    return [_gathered(p, value, guard, shape, turns, fresh, values) for p in pieces]
 
 
 def _chosen(
@@ -131,6 +140,7 @@ def _gathered(
     shape: tuple[Size, ...],
     turns: Mapping[str, Interval],
     fresh: Callable[[int], str],
+    values: Mapping[str, Version],
 ) -> Gathered:
     subs, ranges = piece.subs, piece.ranges
     cond: Expr | None = None
@@ -144,6 +154,8 @@ def _gathered(
             a = affine_of(sub)
             if _is_inside(sub, extent, ranges, turns):
                 inside.append(sub)
+            elif reads_of(sub):
+                inside.append(clamped(_padded(sub, ranges, turns, values), extent))
             elif a is None or a.terms or not turns.keys().isdisjoint(a.const.symbols()):
                 inside.append(clamped(sub, extent))
             else:  # an element that may not be there: then there are no points
@@ -201,6 +213,27 @@ def _is_inside(
         and is_nonnegative(at.low)
         and is_nonnegative(extent - 1 - at.high)
     )
+
+
+def _padded(
+    e: Expr,
+    ranges: Mapping[str, Range],
+    turns: Mapping[str, Interval],
+    values: Mapping[str, Version],
+) -> Expr:
+    """Return a subscript that may be read where its guard does not hold: 0 stands for what is not.
+
+    Of ragged ranges points are those of the forward pass, which has read there.
+    """
+    e = map_operands(e, lambda x: _padded(x, ranges, turns, values))
+    if not isinstance(e, typed.Read) or any(
+        n in ranges and ranges[n].is_guess for x in e.subs for n in indices_of(x)
+    ):
+        return e
+    pairs = zip(e.subs, values[e.tensor].shape, strict=True)
+    if all(_is_inside(sub, extent, ranges, turns) for sub, extent in pairs):
+        return e
+    return typed.Builtin(PAD, (e, typed.Lit(0, e.dtype)), e.dtype)
 
 
 def clamped(e: Expr, extent: Size) -> Expr:

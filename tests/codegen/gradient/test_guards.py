@@ -118,3 +118,15 @@ def test_an_element_that_may_not_be_there_gets_its_share_where_it_is(
             wanted[at] = a.sum()
         np.testing.assert_array_equal(d_b, wanted)
         np.testing.assert_array_equal(d_a, np.full(n, 0.5 if at is None else 2.0))
+
+
+def test_a_place_that_only_a_guard_makes_readable_is_read_where_it_is() -> None:
+    """What a scatter has as its subscript is read at all points, those without a share too."""
+    d = differentiated(
+        """def f(float(N) A, int32(N) I, float(M) E) -> (float(M) O) {
+          O(i) = i < N && A(i) > 0 ? A(i) * E(I(i)) : 0.0 }"""
+    )
+    args = [np.array([3.0, -1.0]), np.array([4, 0], np.int32), np.arange(5.0)]
+    d_a, d_e = d.pull(args, [np.ones(5)])
+    np.testing.assert_array_equal(d_a, [4, 0])
+    np.testing.assert_array_equal(d_e, [0, 0, 0, 0, 3])
