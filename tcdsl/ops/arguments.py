@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -48,6 +49,26 @@ def listed_as(name: str) -> Callable[[Function], Function]:
         return cast(Function, call)
 
     return made
+
+
+_NUMPYS = {"axis": "dim", "keepdims": "keepdim"}  # words of NumPy's that PyTorch takes for its own
+
+
+def with_numpys_names(function: Function) -> Function:
+    """Let a function that takes ``dim`` take it as ``axis``, and ``keepdim`` as ``keepdims``."""
+    if not {"dim", "keepdim"} & {*signature(function).parameters}:
+        return function
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        return function(*args, **(as_pytorchs(named) if named else named))
+
+    return cast(Function, call)
+
+
+def as_pytorchs(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments under PyTorch's names where they have NumPy's."""
+    return {_NUMPYS.get(name, name): value for name, value in named.items()}
 
 
 def by_name(

@@ -32,7 +32,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
-from tcdsl.ops.arguments import by_name, is_operand, operand
+from tcdsl.ops.arguments import as_pytorchs, by_name, is_operand, operand
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.node_names import name_by_form, node_name
@@ -142,7 +142,7 @@ class Forms:
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
             if meaning.slow is not None:
-                return meaning.slow(*args, **kwargs)
+                return meaning.slow(*args, **as_pytorchs(kwargs))
             generics = {g.name for g in self.definition.generics}
             if chosen := {k: kwargs.pop(k) for k in [*kwargs] if k in generics}:
                 op = self.with_generics(**chosen)

@@ -20,6 +20,7 @@ from tcdsl.core import Op, Tensor, View
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.format import format_def
+from tcdsl.ops.arguments import with_numpys_names
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.meaning import Meaning, Slow, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
@@ -125,6 +126,8 @@ def publish(
     function: Callable[..., Any], names: Sequence[str], on: Sequence[str] = ("torch", "Tensor")
 ) -> None:
     """Make an op or a function public: of the package, as a method of Tensor, or both."""
+    if isinstance(function, FunctionType):
+        function = with_numpys_names(function)
     for name in names:
         if "torch" in on:
             PUBLIC[name] = function
