@@ -106,7 +106,9 @@ def test_norms_print_whether_they_shift() -> None:
 
 def test_dimensions_may_have_numpys_names() -> None:
     x = tc.arange(6.0).view(2, 3)
-    assert x.sum(axis=1).tolist() == [3, 12] and x.mean(axis=0, keepdims=True).shape == (1, 3)
-    assert tc.max(x, axis=1).indices.tolist() == [2, 2] and tc.cat([x, x], axis=1).shape == (2, 6)
+    assert x.sum(axis=1).tolist() == [3, 12]
+    assert x.mean(axis=0, keepdims=True).shape == (1, 3)
+    assert tc.max(x, axis=1).indices.tolist() == [2, 2]
+    assert tc.cat([x, x], axis=1).shape == (2, 6)
     with pytest.raises(TypeError, match="axes"):
         x.mean(axes=1)
