@@ -122,7 +122,13 @@ def randint(
     if named or given:
         raise TypeError("randint() takes high and size, or low, high and size")
     kind = dtypes.int64 if dtype is None and out is None else dtype
-    made = blank(size_of((size,)), kind, device, out)
+    shape, low, high = size_of((size,)), int(low), int(high)
+    if out is None and kind is dtypes.int64 and not place_of(device):
+        source = default_generator if generator is None else generator
+        drawn = drawing.new_integers(shape, source, low, high - low)
+        if drawn is not None:
+            return finished(drawn, requires_grad)
+    made = blank(shape, kind, device, out)
     return finished(filling.random_(made, low, high, generator=generator), requires_grad)
 
 
