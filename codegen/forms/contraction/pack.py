@@ -190,7 +190,7 @@ def _copy(p: Packer) -> Stmt:
             loop(x, 0, whole, _move(p, offset(to, x), offset(line, x)), step=p.lanes),
             when(
                 compare("<", whole, left),
-                store_masked(p, offset(to, whole), _load(p, offset(line, whole))),
+                _store_first(p, offset(to, whole), _load(p, offset(line, whole))),
             ),
         ),
     )
@@ -203,7 +203,7 @@ def _copy_pieces(p: Packer) -> Stmt:
     source = pointer("source", p.source, const=True)
     moved = _load(p, offset(source, add(along_x(p, first), along_k(p, k))))
     copy = loop(
-        k, 0, i64("depth"), store_masked(p, offset(packed_at(p), add(mul(k, left), x)), moved)
+        k, 0, i64("depth"), _store_first(p, offset(packed_at(p), add(mul(k, left), x)), moved)
     )
     gather = _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left))
     end = min64(add(first, p.lanes), i64("count"))
@@ -267,7 +267,7 @@ def turned(p: Packer, fetch: Callable[[Expr], Expr], rows: Expr, first: Expr, ap
             i,
             0,
             p.lanes,
-            when(compare("<", i, rows), store_masked(p, to, square)),
+            when(compare("<", i, rows), _store_first(p, to, square)),
             assign(to, offset(to, apart)),
             mark=Unroll(),
         ),
@@ -388,10 +388,10 @@ def _move(p: Packer, to: Expr, at: Expr) -> Stmt:
     return Eval(intrinsic("tc_store", p.vector, to, value))
 
 
-def store_masked(p: Packer, at: Expr, value: Expr) -> Stmt:
-    """Return the store of the lanes that the mask `tail` has."""
+def _store_first(p: Packer, at: Expr, value: Expr) -> Stmt:
+    """Return the store of the first lanes, those that the mask `tail` has."""
     tail = Var("tail", Mask(p.dtype, p.lanes))
-    return Eval(intrinsic("tc_storem", p.vector, at, tail, value))
+    return Eval(intrinsic("tc_storet", p.vector, at, tail, value))
 
 
 # ---- offset tables

@@ -21,7 +21,6 @@ from tcdsl.codegen.forms.contraction.pack import (
     packed_at,
     packer_params,
     square_to,
-    store_masked,
     strips,
     tail_of,
 )
@@ -142,6 +141,6 @@ def _pieces(p: Packer, held: Expr) -> Stmt:
             div(add(y, columns, width, -1), width),
             Let(left, min64(width, sub(count, start))),
             Let(tail, intrinsic("tc_range", p.vector, low, high, type=tail.type)),
-            loop(k, i64("row"), i64("end"), store_masked(p, to, held)),
+            loop(k, i64("row"), i64("end"), Eval(intrinsic("tc_storem", p.vector, to, tail, held))),
         ),
     )
