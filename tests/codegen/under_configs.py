@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tcdsl.codegen.forms.contraction.schedule import register_tiles
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
@@ -28,6 +29,13 @@ def cases_under(p: Problem, configs: Sequence[Mapping[str, Value]]) -> list[Case
         ]
     assert out, "no config fits"
     return out
+
+
+def held(tile: str) -> str:
+    """Return a register tile with as many rows of it as the registers of this machine hold."""
+    rows, vectors = map(int, tile.split("x"))
+    most = max(mr for mr, nv in register_tiles(detect()) if nv == vectors)
+    return f"{min(rows, most)}x{vectors}"
 
 
 def narrower(width: int) -> tuple[Compiler, Machine]:

@@ -10,6 +10,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.forms.contraction.test_contraction import forms
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
+from tests.codegen.under_configs import held
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -19,6 +20,7 @@ NT = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 
 @sampled("tile", ["5x2", "6x4", "1x1"], keep=1)
 def test_blocks_whose_rows_leave_a_remainder_of_their_own(tile: str) -> None:
+    tile = held(tile)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s, dtype=np.float32) for s in ((100, 40), (37, 40)))
     p = problem(NT, a, b)
@@ -75,6 +77,7 @@ def test_few_columns_are_turned_around(text: str) -> None:
 
 def test_few_columns_of_long_ones_are_the_rows_of_tiles() -> None:
     """Of `A(k,m) * B(k,n)` vectors run along m, where n fills less of one."""
+    lanes = detect().vector_bytes // 4
     text = "def mm(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
     relu = text.replace(" }", "  C(m,n) = fmax(C(m,n) * 2, 0) }")
     rng = np.random.default_rng(3)
@@ -83,11 +86,11 @@ def test_few_columns_of_long_ones_are_the_rows_of_tiles() -> None:
         for t in (text, relu)
         for m, k, n in (
             (257, 40, 3),
-            (16, 7, 1),
-            (15, 7, 3),
-            (31, 129, 13),
+            (lanes, 7, 1),
+            (lanes - 1, 7, 3),
+            (2 * lanes - 1, 129, lanes - 3),
             (40, 0, 5),
-            (40, 9, 14),
+            (40, 9, lanes * 7 // 8),
         )
     ]
     for p, side in zip(problems, "AABAAB", strict=False):

@@ -11,7 +11,7 @@ from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
-from tests.codegen.under_configs import narrower
+from tests.codegen.under_configs import held, narrower
 
 pytestmark = pytest.mark.cc
 
@@ -92,7 +92,7 @@ def test_edges_layouts_and_an_epilogue() -> None:
 @pytest.mark.wide
 def test_every_tile_and_narrow_vectors() -> None:
     p = pair(MANHATTAN, 45, 70, 8)
-    tiles = ("1x1", "6x4", "14x2", "9x3", "23x1")
+    tiles = map(held, ("1x1", "6x4", "14x2", "9x3", "23x1"))
     cases = [
         Case(p, True, Config.of({"g0.tile": tile, "g0.pack_a": pack_a, "g0.depth": 8}))
         for tile in tiles
