@@ -106,14 +106,15 @@ def test_pooling_with_a_border() -> None:
 def test_a_condition_around_a_read_is_its_padding() -> None:
     head = "def f(float(C,H) I, float(F,C,K) W) -> (float(F,H) O) { O(m, h) +=! "
     inside = "h + k - 1 >= 0 && h + k - 1 < H"
-    args = numbers(3, 11), numbers(4, 3, 3)
+    image, weights = numbers(3, 11), numbers(4, 3, 3)
     around_read = problem(
-        f"{head} ({inside} ? I(c, h + k - 1) : 0.0) * W(m, c, k) where h in 0:H }}", *args
+        f"{head} ({inside} ? I(c, h + k - 1) : 0.0) * W(m, c, k) where h in 0:H }}", image, weights
     )
     assert [s.target for s in around_read.program.statements] == ["O.factor", "O"]
-    args[1][1, 2, 0] = np.nan  # which a condition around the product keeps from the border
+    unknown = weights.copy()  # a condition around the product keeps NaN from the border
+    unknown[1, 2, 0] = np.nan  # (around the read, convolutions do too: forms/contraction/window)
     product = problem(
-        f"{head} {inside} ? I(c, h + k - 1) * W(m, c, k) : 0.0 where h in 0:H }}", *args
+        f"{head} {inside} ? I(c, h + k - 1) * W(m, c, k) : 0.0 where h in 0:H }}", image, unknown
     )
     assert [s.target for s in product.program.statements] == ["O"]
     differential([Case(p, exact) for p in (around_read, product) for exact in (True, False)], 9)
