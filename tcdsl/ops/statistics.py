@@ -278,7 +278,7 @@ _BOTH: tuple[Any, ...] = (
 )  # fmt: skip
 for _function in _BOTH:
     publish(_function, (_function.__name__,))
-_FREE: tuple[Any, ...] = (std_mean, var_mean, trapezoid, gradient)
+_FREE: tuple[Any, ...] = (std_mean, var_mean, gradient)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
-publish(trapezoid, ("trapz",), on=("torch",))
+publish(trapezoid, ("trapezoid", "trapz"), on=("torch",))
