@@ -9,13 +9,14 @@ import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tcdsl.codegen.toolchain import nvrtc
 from tests.tiers import share
@@ -27,7 +28,7 @@ settings.load_profile("tcdsl")
 GOLDEN = Path(__file__).parent / "golden"
 CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")
 TIERS = ("wide", "deep")  # what runs only if asked for, the longer behind the shorter
-LEFT = pytest.StashKey[Counter[str]]()  # tests of each tier that wait
+LEFT = pytest.StashKey[Counter[str]]()  # tests of each tier that wait; one that runs has none
 
 
 def _missing() -> dict[str, str]:
@@ -55,28 +56,65 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", metavar="K/N", help="run the K-th of N shares, each test in one")
 
 
+def _waits(config: pytest.Config, marks: Iterable[pytest.Mark]) -> str | None:
+    """Return the tier of a test with these marks where nobody asked for it."""
+    names = {mark.name for mark in marks}
+    return next((tier for tier in config.stash[LEFT] if tier in names), None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Make no case that waits: of thousands each costs half a millisecond.
+
+    pytest makes one where all wait; like a test without cases it is left out when all are there.
+    """
+    yield
+    config, calls = metafunc.config, metafunc._calls
+    of_all = [*metafunc.definition.iter_markers()]
+    tiers = [_waits(config, (*of_all, *call.marks)) for call in calls]
+    taken = [call for call, tier in zip(calls, tiers, strict=True) if tier is None]
+    if calls and not taken:
+        taken = calls[:1]
+        del tiers[0]
+    config.stash[LEFT].update(tier for tier in tiers if tier)
+    metafunc._calls = taken
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let every other worker of xdist begin with the last file.
+
+    Each collects all files, but what one has compiled, with its assertions rewritten, others read.
+    """
+    report = yield
+    is_folder = isinstance(collector, pytest.Session | pytest.Directory)
+    if is_folder and int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2:
+        report.result.reverse()
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     named = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if named:  # each worker would collect other tests, and the run would end before it began
         raise pytest.UsageError(f"the name of a test has an address in it: {named[0]}")
     missing = _missing()
-    asked = {"wide": ["--wide", "--deep"], "deep": ["--deep"]}
-    left = [tier for tier in TIERS if not any(config.getoption(o) for o in asked[tier])]
-    waiting = config.stash[LEFT]
-    taken: list[pytest.Item] = []
     asked_for = config.getoption("--share")
     if asked_for is not None:
         is_in = share(asked_for)
         items[:] = [item for item in items if is_in(item.nodeid)]
-    for item in items:  # thousands wait: even to skip one costs milliseconds
-        tier = next((tier for tier in left if item.get_closest_marker(tier)), None)
+    taken: list[pytest.Item] = []
+    for item in items:
+        tier = _waits(config, item.iter_markers())
         if tier:
-            waiting[tier] += 1
+            config.stash[LEFT][tier] += 1
         else:
             taken.append(item)
-    # The longest waits begin first, so that no worker is alone with one at the end: the bridge to
-    # torch is compiled by one while the others run on.
-    items[:] = sorted(taken, key=lambda item: not item.get_closest_marker("torch"))
+    # All workers have one order. The longest waits begin first, so that no worker is alone with one
+    # at the end: the bridge to torch is compiled by one while the others run on.
+    items[:] = sorted(taken, key=lambda item: (not item.get_closest_marker("torch"), item.path))
     for item in items:
         for mark in missing:
             if item.get_closest_marker(mark):
@@ -143,7 +181,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as behind `nohup` and `&`
         # Children inherit it: those that a test interrupts would not notice.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[LEFT] = Counter()
+    asked = {"wide": ["--wide", "--deep"], "deep": ["--deep"]}
+    left = (tier for tier in TIERS if not any(config.getoption(o) for o in asked[tier]))
+    config.stash[LEFT] = Counter(dict.fromkeys(left, 0))
+    if "wide" in config.stash[LEFT]:
+        # Examples are drawn from the numbers of our sources too, but to read those takes each
+        # worker five seconds in a fresh clone: what the few examples of this tier need not.
+        providers._get_local_constants = lambda: providers._local_constants  # none
     config.pluginmanager.register(_MarkCount(), "tcdsl-mark-count")
 
 

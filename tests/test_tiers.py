@@ -20,6 +20,9 @@ def test_fast(): pass
 @pytest.mark.cc
 @sampled("x", range(3), keep=1)
 def test_of_three(x): pass
+@pytest.mark.wide
+@pytest.mark.parametrize("x", range(2))
+def test_wide(x): pass
 @pytest.mark.deep
 def test_deep(): pass
 """
@@ -70,10 +73,10 @@ def test_few_examples_are_drawn_always_and_many_are_wide() -> None:
 @sampled(
     "option, ran, left",
     [
-        ([], 2, ["2 wide tests wait for --wide", "1 deep tests wait for --deep"]),
-        (["--wide"], 4, ["1 deep tests wait for --deep"]),
-        (["--deep"], 5, []),
-        (["--deep", "--share", "1/2"], 4, []),
+        ([], 2, ["4 wide tests wait for --wide", "1 deep tests wait for --deep"]),
+        (["--wide"], 6, ["1 deep tests wait for --deep"]),
+        (["--deep"], 7, []),
+        (["--deep", "--share", "1/2"], 6, []),
         (["--deep", "--share", "2/2"], 1, []),
     ],
     keep=1,
