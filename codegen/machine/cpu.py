@@ -22,6 +22,11 @@ class Machine:
     crosses_lines: bool = False  # vectors across two lines are read as fast as others
     dots: tuple[str, ...] = ()  # what dot instructions take: "bytes" by fours, "bfloat16" by twos
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether masks have registers of their own: a store under one costs no more then."""
+        return self.isa == "avx512"
+
     def lanes(self, element_bytes: int) -> int:
         """Return how many elements a vector holds."""
         return self.vector_bytes // element_bytes

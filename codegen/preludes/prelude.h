@@ -423,17 +423,44 @@ TC_EXPAND(TC_STRIDES, TC_VL_f32, TC_VL_f64)
   TC_STRIDED_RANGE(NL##f64, f64, NL) TC_STRIDED_RANGE(NL##i64, i64, NL)
 TC_EXPAND(TC_STRIDED_RANGES, TC_VL_f32, TC_VL_f64)
 
-/* Lanes at p, p + 2, ..., p + 2 * (N - 1): nothing behind the last is read. tc_load2f: lanes
- * low <= i < high, the others have those of fill, in which all lanes are alike. */
+/* Lanes at p, p + 2, ..., p + 2 * (N - 1): nothing behind the last is read. tc_load2f: those
+ * of the masks of p and of p + N - 1, the others have those of fill, in which all lanes are alike.
+ * tc_load2w, tc_load2wf leave them woven, as halves of registers give them (0 1 4 5 2 3 6 7 of 32
+ * bytes), which saves the shuffle between halves; tc_unwoven puts them in order. */
 #define TC_PAIRS(S, T, N)                                                                         \
   TC_FN tc_v##S tc_load2_v##S(const tc_##T *p) {                                                  \
     return __builtin_shufflevector(tc_load_v##S(p), tc_load_v##S(p + N - 1), TC_SECOND_##N);       \
   }                                                                                               \
-  TC_FN tc_v##S tc_load2f_v##S(const tc_##T *p, tc_i64 low, tc_i64 high, tc_v##S fill) {           \
-    tc_v##S a = tc_loadf_v##S(p, tc_range_v##S(2 * low, 2 * high - 1), fill);                      \
-    tc_v##S b = tc_loadf_v##S(p + N - 1, tc_range_v##S(2 * low + 1 - N, 2 * high - N), fill);      \
-    return __builtin_shufflevector(a, b, TC_SECOND_##N);                                          \
+  TC_FN tc_v##S tc_load2w_v##S(const tc_##T *p) {                                                 \
+    return __builtin_shufflevector(tc_load_v##S(p), tc_load_v##S(p + N - 1), TC_WOVEN_##N);        \
+  }                                                                                               \
+  TC_FN tc_v##S tc_unwoven_v##S(tc_v##S v) { return __builtin_shufflevector(v, v, TC_UNWOVEN_##N); } \
+  TC_PAIRS_SOME(S, T, N, load2f, TC_SECOND_##N)                                                   \
+  TC_PAIRS_SOME(S, T, N, load2wf, TC_WOVEN_##N)
+#define TC_PAIRS_SOME(S, T, N, name, ...)                                                         \
+  TC_FN tc_v##S tc_##name##_v##S(const tc_##T *p, tc_m##S m, tc_m##S n, tc_v##S fill) {            \
+    tc_v##S a = tc_loadf_v##S(p, m, fill), b = tc_loadf_v##S(p + N - 1, n, fill);                  \
+    return __builtin_shufflevector(a, b, __VA_ARGS__);                                            \
   }
+#if TC_VECTOR_BYTES == 32
+#define TC_WOVEN_4 0, 5, 2, 7
+#define TC_WOVEN_8 0, 2, 9, 11, 4, 6, 13, 15
+#define TC_UNWOVEN_4 0, 2, 1, 3
+#define TC_UNWOVEN_8 0, 1, 4, 5, 2, 3, 6, 7
+#else
+#define TC_WOVEN_2 TC_SECOND_2
+#define TC_WOVEN_4 TC_SECOND_4
+#define TC_WOVEN_8 TC_SECOND_8
+#define TC_WOVEN_16 TC_SECOND_16
+#define TC_UNWOVEN_2 TC_IN_ORDER_2
+#define TC_UNWOVEN_4 TC_IN_ORDER_4
+#define TC_UNWOVEN_8 TC_IN_ORDER_8
+#define TC_UNWOVEN_16 TC_IN_ORDER_16
+#define TC_IN_ORDER_2 0, 1
+#define TC_IN_ORDER_4 0, 1, 2, 3
+#define TC_IN_ORDER_8 0, 1, 2, 3, 4, 5, 6, 7
+#define TC_IN_ORDER_16 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#endif
 #define TC_SECOND_2 0, 3
 #define TC_SECOND_4 0, 2, 5, 7
 #define TC_SECOND_8 0, 2, 4, 6, 9, 11, 13, 15
@@ -443,6 +470,13 @@ TC_EXPAND(TC_STRIDED_RANGES, TC_VL_f32, TC_VL_f64)
   TC_PAIRS(NL##f64, f64, NL) TC_PAIRS(NL##i64, i64, NL)
 TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
 
+/* Whether a store under a mask takes longer than a whole one: on AVX2 ten times as long on Zen 3;
+ * below AVX2 it is a loop. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#define TC_SLOW_MASKS 0
+#else
+#define TC_SLOW_MASKS 1
+#endif
 /* Lanes at p, p + 2, ...; those from n on are not written. */
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #define TC_EVEN(S, SI) ((tc_m##S)0x5555)
@@ -451,6 +485,7 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
 #endif
 #define TC_SPREAD(S, T, N, SI)                                                                    \
   TC_FN void tc_store2_v##S(tc_##T *p, tc_i64 n, tc_v##S v) {                                      \
+    if (TC_SLOW_MASKS) return tc_storex_v##S(p, 2, n, v);                                         \
     tc_v##S low = __builtin_shufflevector(v, v, TC_TWICE_##N(0));                                 \
     tc_v##S high = __builtin_shufflevector(v, v, TC_TWICE_##N(N / 2));                            \
     tc_storem_v##S(p, TC_EVEN(S, SI) & tc_tail_v##S(2 * n), low);                                 \
@@ -464,13 +499,6 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
   TC_SPREAD(NS##f32, f32, NS, NS##i32) TC_SPREAD(NL##f64, f64, NL, NL##i64)
 TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
 
-/* Whether a store under a mask takes longer than a whole one: on AVX2 ten times as long on Zen 3;
- * below AVX2 it is a loop. */
-#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
-#define TC_SLOW_MASKS 0
-#else
-#define TC_SLOW_MASKS 1
-#endif
 /* Lanes of 32 bits as elements of 64 at p, p + 1, ...: tc_storew writes the first n, tc_loadn reads
  * lanes low <= i < high of what 32 bits hold; the others are 0. */
 #define TC_WIDENED(NS, NL)                                                                        \
@@ -531,6 +559,8 @@ TC_EXPAND(TC_STREAMS, TC_VL_f32, TC_VL_f64)
 /* gcc 12 converts half a register at a time. */
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && !defined(__clang__)
 #define TC_WIDEN(h, V) __builtin_ia32_cvtps2pd512_mask(h, (V){0}, (char)-1, 4)
+#elif TC_VECTOR_BYTES == 32 && defined(__AVX__) && !defined(__clang__)
+#define TC_WIDEN(h, V) __builtin_ia32_cvtps2pd256(h)
 #else
 #define TC_WIDEN(h, V) __builtin_convertvector(h, V)
 #endif
@@ -565,6 +595,7 @@ TC_EXPAND(TC_VECTOR_CONVERT, TC_VL_f32, TC_VL_f64)
 typedef tc_u16 tc_halves __attribute__((vector_size(TC_VECTOR_BYTES / 2)));
 typedef tc_u16 tc_halves_u __attribute__((vector_size(TC_VECTOR_BYTES / 2), aligned(2), may_alias));
 
+#define TC_MASK_OF(N) tc_m##N##f32
 TC_FN void tc_store_halves(tc_u16 *p, tc_halves h) { *(tc_halves_u *)p = h; }
 
 /* The processor's own rounding takes denormals for zero: it serves vectors that have none. */
@@ -578,15 +609,26 @@ TC_FN void tc_store_halves(tc_u16 *p, tc_halves h) { *(tc_halves_u *)p = h; }
 #else
 #define TC_NARROW_BF16(v) return tc_round_bf16(v);
 #endif
+/* gcc 12 converts half a register at a time; what is packed is 16 bits already. */
+#if TC_VECTOR_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
+typedef short TC_SHORTS __attribute__((vector_size(16)));
+#define TC_WORDS(h) ((tc_words)__builtin_ia32_pmovzxwd256((TC_SHORTS)(h)))
+TC_FN tc_halves tc_packed(tc_native_i32 v) {
+  tc_native_i64 both = (tc_native_i64)__builtin_ia32_packusdw256(v, v);
+  return (tc_halves)__builtin_shufflevector(both, both, 0, 2);
+}
+#define TC_HALVES(v) tc_packed((tc_native_i32)(v))
+#else
+#define TC_WORDS(h) __builtin_convertvector(h, tc_words)
+#define TC_HALVES(v) __builtin_convertvector(v, tc_halves)
+#endif
 #define TC_VECTOR_HALVES(N)                                                                       \
   typedef tc_u32 tc_words __attribute__((vector_size(TC_VECTOR_BYTES)));                          \
-  TC_FN tc_v##N##f32 tc_widen_bf16(tc_halves h) {                                                 \
-    return (tc_v##N##f32)(__builtin_convertvector(h, tc_words) << 16);                            \
-  }                                                                                               \
+  TC_FN tc_v##N##f32 tc_widen_bf16(tc_halves h) { return (tc_v##N##f32)(TC_WORDS(h) << 16); }      \
   TC_FN tc_halves tc_round_bf16(tc_v##N##f32 v) {                                                 \
-    tc_words bits = (tc_words)v, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;              \
-    tc_words nan = (tc_words)(v != v);                                                            \
-    return __builtin_convertvector((nan & (bits >> 16 | 0x40)) | (~nan & rounded), tc_halves);    \
+    tc_words bits = (tc_words)v, rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000; \
+    tc_v##N##f32 r = tc_select_v##N##f32(v != v, (tc_v##N##f32)quiet, (tc_v##N##f32)rounded);     \
+    return TC_HALVES((tc_words)r >> 16);                                                          \
   }                                                                                               \
   TC_FN tc_halves tc_narrow_bf16(tc_v##N##f32 v) { TC_NARROW_BF16(v) }                            \
   TC_VECTOR_HALF(N, f16) TC_VECTOR_HALF(N, bf16)
@@ -602,6 +644,9 @@ TC_FN void tc_store_halves(tc_u16 *p, tc_halves h) { *(tc_halves_u *)p = h; }
   }                                                                                               \
   TC_FN void tc_storem_v##N##f32_##H(tc_##H *p, tc_m##N##f32 m, tc_v##N##f32 v) {                 \
     tc_storem_halves(p, m, tc_narrow_##H(v));                                                     \
+  }                                                                                               \
+  TC_FN void tc_storet_v##N##f32_##H(tc_##H *p, tc_m##N##f32 m, tc_v##N##f32 v) {                 \
+    tc_storem_v##N##f32_##H(p, m, v);                                                             \
   }                                                                                               \
   TC_FN tc_v##N##f32 tc_loadr_v##N##f32_##H(const tc_##H *p, tc_i64 step, tc_i64 low, tc_i64 high, \
                                             tc_v##N##f32 fill) {                                  \
@@ -661,6 +706,9 @@ TC_FN void tc_storem_halves(tc_u16 *p, tc_native_i32 m, tc_halves h) {
     if (m[i]) p[i] = h[i];
 }
 #endif
+TC_FN void tc_storet_halves(tc_u16 *p, TC_EXPAND(TC_MASK_OF, TC_VL_f32) m, tc_halves h) {
+  tc_storem_halves(p, m, h);
+}
 
 TC_EXPAND(TC_VECTOR_HALVES, TC_VL_f32)
 

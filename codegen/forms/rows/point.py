@@ -245,7 +245,7 @@ class RowPoints(RowValues):
             count = point.count if point.count is not None else b.c64(self.walk.lanes)
             return b.do(f"tc_storex_{name}", at, self.size(step), count, value)
         if point.mask is not None:
-            return b.do(f"tc_storem_{name}", at, point.mask, value)
+            return b.do(f"tc_storet_{name}", at, point.mask, value)
         return b.do(f"tc_{'stream' if point.stream else 'store'}_{name}", at, value)
 
     def inner_of(self, point: RowPoint) -> str:

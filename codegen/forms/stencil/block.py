@@ -8,14 +8,16 @@ from dataclasses import field
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_unsafe, place_of
+from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_unsafe, is_woven, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Stmt, Var, Vector
 from tcdsl.codegen.loops.names import fresh, numbered
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.program.affine import Affine
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -83,6 +85,7 @@ class Walk:
         self.names = names or Names(ctx.operands.taken)
         self.lanes = vexpr.lanes_of(stencil.bits, ctx.machine)
         self.unit = Level()  # of a task's part: one value of each outer index
+        self.is_woven = is_woven(ctx, stencil)
 
     # ---- bounds
 
@@ -94,6 +97,16 @@ class Walk:
     def holds(self, bound: Bound) -> Expr:
         """Return whether a bound holds at the variables."""
         return b.compare(">=", self.value(bound), 0)
+
+    def always(self, bound: Bound) -> bool:
+        """Whether a bound holds at all points; not asked where masks cost no more than a load."""
+        if self.ctx.machine.has_masks:
+            return False
+        ranges = {r.name: r for r in self.stencil.statement.outputs}
+        if not {n for n, _ in bound.terms} <= {*ranges}:
+            return False
+        least, _ = Affine(bound.terms, bound.const).ends(ranges)
+        return is_nonnegative(self.ctx.bind(least))
 
     def ends(self, bound: Bound, name: str) -> tuple[Expr | None, Expr | None]:
         """Return the least value of an index for which a bound holds, and the first too large."""
@@ -140,20 +153,25 @@ class Block:
         Receives loads that are the same for all rows.
     asks_rows
         Whether bounds that are the same for all lanes may not hold.
+    asks_lanes
+        Whether the others may not.
     """
 
-    def __init__(self, walk: Walk, base: Region | None, still: Level, *, asks_rows: bool) -> None:
+    def __init__(
+        self, walk: Walk, base: Region | None, still: Level, *, asks_rows: bool, asks_lanes: bool
+    ) -> None:
         self.walk = walk
         self.still = still
         self.base = base
         self.asks_rows = asks_rows
+        self.asks_lanes = asks_lanes
         self.level = Level()
 
     def region(self, bounds: Region, spot: Spot) -> Region:
         """Return lanes where bounds hold, seen from the variables."""
         lane = self.walk.stencil.lane.name
         moved = (x.moved(spot.shift, spot.taps) for x in bounds)
-        needed = [x for x in moved if self.asks_rows or x.coefficient(lane)]
+        needed = [x for x in moved if (self.asks_lanes if x.coefficient(lane) else self.asks_rows)]
         least: dict[tuple[object, Size], Bound] = {}
         for x in needed:  # of those that differ by a number the strictest
             key = (x.terms, x.const - x.const.offset)
@@ -186,6 +204,13 @@ class Block:
             self.level.known["end", region] = high_name
         return self.level.known[key], self.level.known["end", region]
 
+    def forget(self) -> None:
+        """Have elements loaded again from here on, which no register is kept for."""
+        known = self.level.known
+        for key in [k for k in known if isinstance(k, tuple) and k[0] == "load"]:
+            del known[key]
+        self.level.stmts.append(b.do("tc_fence"))
+
     def mask(self, region: Region) -> Expr:
         """Return the mask of a region."""
         key = ("mask", region)
@@ -199,10 +224,30 @@ class Block:
             self.level.known[key] = var
         return self.level.known[key]
 
+    def masks_of_pairs(self, region: Region) -> tuple[Expr, Expr]:
+        """Return the masks of both vectors of which a region takes every second element."""
+        key = ("masks", region)
+        if key not in self.level.known:
+            walk = self.walk
+            low, high = self.ends(region)
+            kind = Mask(vexpr.mask_dtype(walk.stencil.bits), walk.lanes)
+            short = f"v{kind.lanes}{short_name(kind.dtype)}"
+            for n, back in enumerate((0, walk.lanes - 1)):
+                ends = b.sub(b.mul(low, 2), back), b.sub(b.mul(high, 2), back + 1)
+                var = Var(walk.names.fresh("mask"), kind)
+                self.level.stmts.append(Let(var, Call(f"tc_range_{short}", ends, kind)))
+                self.level.known["masks", region, n] = var
+            self.level.known[key] = var
+        first, second = (self.level.known["masks", region, n] for n in (0, 1))
+        return first, second
+
     # ---- memory
 
     def _at(self, place: Place, spot: Spot) -> tuple[Expr, Size]:
-        """Return the address of lane 0, and its constant part by which equal ones are known."""
+        """Return the address of lane 0, and its constant part by which equal ones are known.
+
+        Those that differ by a number have one pointer: gcc keeps each sum in a register otherwise.
+        """
         walk = self.walk
         const = place.const
         inner: list[Expr] = []
@@ -214,8 +259,16 @@ class Block:
             row = walk.stencil.row
             if name == walk.stencil.lane.name or (row is not None and name == row.name):
                 inner.append(b.mul(walk.index[name], walk.operands.size(step)))
-        at = b.add(*inner, walk.operands.size(const))
-        return b.offset(walk.pointer(place), at), const
+        rest = tuple(t for t in place.terms if t[0] not in spot.taps)
+        key = ("at", place.tensor, rest, const - const.offset)
+        if key not in self.level.known:
+            base = walk.pointer(place)
+            at = b.add(*inner, walk.operands.size(const - const.offset))
+            assert isinstance(base.type, Pointer)
+            p = Var(walk.names.fresh("p"), Pointer(base.type.dtype, const=base.type.const))
+            self.level.stmts.append(Let(p, b.offset(base, at)))
+            self.level.known[key] = p
+        return b.offset(self.level.known[key], b.c64(const.offset)), const
 
     def load(
         self,
@@ -229,23 +282,23 @@ class Block:
         walk = self.walk
         place = place_of(walk.ctx, read.tensor, read.subs)
         assert place is not None, "subscripts are affine"
-        at, const = self._at(place, spot)
-        rest = tuple(t for t in place.terms if t[0] not in spot.taps)
-        value = None if fill is None else fill.value
-        key = ("load", place.tensor, rest, const, region, str(value))
         row = walk.stencil.row
         indices = {n for x in read.subs for n in indices_of(x)}
         level = self.level
         is_still = walk.stencil.is_still and (row is None or row.name not in indices)
         if is_still and region == self.base and not is_unsafe(walk.ctx, s, read):
             level = self.still
+        kept, self.level = self.level, level  # addresses and masks that it needs lie beside it
+        at, const = self._at(place, spot)
+        rest = tuple(t for t in place.terms if t[0] not in spot.taps)
+        value = None if fill is None else fill.value
+        key = ("load", place.tensor, rest, const, region, str(value))
         if key not in level.known:
-            kept, self.level = self.level, level  # masks that it needs lie beside it
             made = self._loaded(read, place, at, region, fill)
-            self.level = kept
             var = Var(walk.names.fresh("x"), b.type_of(made))
             level.stmts.append(Let(var, made))
             level.known[key] = var
+        self.level = kept
         return level.known[key]
 
     def _loaded(
@@ -265,11 +318,18 @@ class Block:
         t = Vector(stored.computed, walk.lanes)
         name = vexpr.kind_of(t, stored)
         step = place.step(walk.stencil.lane.name)
-        if region is None:
+        weave = "w" if walk.is_woven else ""
+        if region and not walk.ctx.machine.has_masks:
+            across = frozenset(x for x in region if x.coefficient(walk.stencil.lane.name))
+            if across != region:  # a branch for what is the same in all lanes
+                there = b.all_of(*(walk.holds(x) for x in sorted(region - across, key=str)))
+                loaded = self._loaded(read, place, at, across, fill)
+                return b.select(there, loaded, Const(0 if fill is None else fill.value, t))
+        if not region:
             if step == ONE:
                 return Call(f"tc_load_{name}", (at,), t)
             if step.constant == 2 and not stored.is_half:
-                return Call(f"tc_load2_{name}", (at,), t)
+                return Call(f"tc_load2{weave}_{name}", (at,), t)
             return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
         outside = Const(0 if fill is None else fill.value, t)
         if step == ONE:
@@ -280,9 +340,9 @@ class Block:
                     return vexpr.vector_call("keep", t, mask, made, outside)
                 return Call(f"tc_loadf_{name}", (at, mask, outside), t)
             return made
-        low, high = self.ends(region)
         if step.constant == 2 and not stored.is_half:
-            return Call(f"tc_load2f_{name}", (at, low, high, outside), t)
+            return Call(f"tc_load2{weave}f_{name}", (at, *self.masks_of_pairs(region), outside), t)
+        low, high = self.ends(region)
         return Call(f"tc_loadr_{name}", (at, walk.operands.size(step), low, high, outside), t)
 
     def store(self, s: Statement, spot: Spot, value: Expr) -> None:
@@ -299,7 +359,7 @@ class Block:
         is_wide = stored.computed.bits > t.dtype.bits
         if is_wide or step != ONE:
             count: Expr = b.c64(walk.lanes)
-            if self.base is not None:
+            if self.base:
                 _, count = self.ends(self.region(self.base, spot))
             if is_wide:
                 self.level.stmts.append(b.do(f"tc_storew_{name}", at, count, value))
@@ -308,11 +368,11 @@ class Block:
             else:
                 far = walk.operands.size(step)
                 self.level.stmts.append(b.do(f"tc_storex_{name}", at, far, count, value))
-        elif self.base is None:
+        elif not self.base:
             self.level.stmts.append(b.do(f"tc_store_{name}", at, value))
         else:
             mask = self.mask(self.region(self.base, spot))
-            self.level.stmts.append(b.do(f"tc_storem_{name}", at, mask, value))
+            self.level.stmts.append(b.do(f"tc_storet_{name}", at, mask, value))
 
 
 def _floor_div(e: Expr, by: int) -> Expr:

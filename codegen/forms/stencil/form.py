@@ -24,7 +24,7 @@ from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest, units_of
 from tcdsl.codegen.forms.stencil.pieces import Piece, pieces_of
-from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
+from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, reloads
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
 from tcdsl.codegen.machine.config import Knob, Value
@@ -35,6 +35,7 @@ from tcdsl.grammar.types.dtypes import INT32
 _MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
 _MOST_STEPS = 200  # taps times rows times vectors: the length of a block's text
 _LONG_LINE = 4096  # lanes of a unit
+_TALL = 1 << 14  # points of a unit where there are many
 
 
 def matches(ctx: Context) -> bool:
@@ -46,22 +47,23 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return rows and vectors of a block; the window, where it is that of a regime of sizes."""
     s = _widest(ctx)
     window = (Knob("window", (_window(s),)),) if asked_taps(ctx, s) else ()
-    return (*window, Knob("rows", _rows(s)), Knob("vectors", _vectors(s)))
+    return (*window, Knob("rows", _rows(ctx, s)), Knob("vectors", _vectors(ctx, s)))
 
 
-def _rows(s: Stencil) -> tuple[int, ...]:
+def _rows(ctx: Context, s: Stencil) -> tuple[int, ...]:
     """Return how many rows of a stencil may be computed together."""
     held = _MOST_ROWS // registers_of(s)
-    return tuple(n for n in range(1, held + 1) if n <= _most(s)) if s.shares else (1,)
+    return tuple(n for n in range(1, held + 1) if n <= _most(ctx, s)) if s.shares else (1,)
 
 
-def _vectors(s: Stencil) -> tuple[int, ...]:
-    return tuple(n for n in (1, 2) if n <= _most(s))
+def _vectors(ctx: Context, s: Stencil) -> tuple[int, ...]:
+    return tuple(n for n in (1, 2) if n <= _most(ctx, s))
 
 
-def _most(s: Stencil) -> int:
+def _most(ctx: Context, s: Stencil) -> int:
     """Return how many vectors of points a block has at most."""
-    return max(1, _MOST_STEPS // (s.tap_count * len(s.windows)))
+    steps = 2 * _MOST_STEPS if reloads(ctx, s) else _MOST_STEPS
+    return max(1, steps // (s.tap_count * len(s.windows)))
 
 
 def default(ctx: Context) -> dict[str, Value]:
@@ -73,8 +75,11 @@ def default(ctx: Context) -> dict[str, Value]:
     if s.row is not None:
         extent = max(1, ctx.extent(s.row.extent))
         count = min((int(r) for r in rows), key=lambda r: (_line_cost(s, extent, r), -r))
-    wide = ctx.extent(s.lane.extent) >= 8 * lanes and 2 in vectors and not s.is_still
-    many = 2 if wide and count * s.tap_count * len(s.windows) * 2 <= _MOST_STEPS else 1
+    least = 3 if reloads(ctx, s) else 8
+    wide = ctx.extent(s.lane.extent) >= least * lanes and 2 in vectors and not s.is_still
+    if wide and reloads(ctx, s):
+        count = min(count, 4)
+    many = 2 if wide and count * 2 <= _most(ctx, s) else 1
     chosen: dict[str, Value] = {"window": _window(s)} if window else {}
     return chosen | {"rows": count, "vectors": many}
 
@@ -111,7 +116,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     nests: list[StencilNest] = []
     functions, phases = [], []
     for p in pieces:
-        few = max(n for n in _rows(p.stencil) if n <= rows)
+        few = max(n for n in _rows(p.ctx, p.stencil) if n <= rows)
         names = nests[0].walk.names if nests else None
         nests.append(StencilNest(p.ctx, p.stencil, replace(cut, rows=few), names))
         for statement in p.stencil.statements:
@@ -159,6 +164,8 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt],
     known, all_rows = b.value_of(height), b.value_of(extent)
     if known is not None and all_rows is not None:
         outer = prod(max(1, ctx.extent(r.extent)) for r in s.outer)
+        if outer >= 16 * ctx.spec.threads and not ctx.machine.has_masks:
+            known = max(known, _TALL // max(1, ctx.extent(s.lane.extent)))  # less often a border
         parts = max(1, -(-4 * ctx.spec.threads // outer))
         most = max(1, -(-all_rows // parts))
         count = min(max(1, all_rows), max(rows, min(known, most)))

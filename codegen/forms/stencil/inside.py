@@ -39,6 +39,14 @@ def has_no_rest(low: Expr, high: Expr, part: int) -> bool:
     return (last - first) % part == 0 or last - first < part
 
 
+def has_parts_of(extent: int | None, part: int | None, least: int) -> bool:
+    """Whether all parts of an extent, the last one too, are known to have so many points."""
+    if extent is None or part is None:
+        return False
+    rest = extent % part
+    return min(extent, part) >= least and (not rest or rest >= least)
+
+
 def bounds_inside(ctx: Context, stencil: Stencil) -> tuple[Bound, ...]:
     """Return the bounds that hold inside of all borders."""
     found: list[Bound] = []

@@ -34,6 +34,11 @@ def registers_of(s: Stencil) -> int:
     return sum(1 + (x.is_arg and leader(s, x) is None) for x in s.windows)
 
 
+def _in_order(value: Var) -> Expr:
+    assert isinstance(value.type, Vector)
+    return vexpr.vector_call("unwoven", value.type, value)
+
+
 class Kept:
     """The registers of lanes points, and how a tap changes them.
 
@@ -60,7 +65,10 @@ class Kept:
 
     def given(self) -> dict[str, Expr]:
         """Return what the windows give, by target."""
-        return {**self._best, **self._places}
+        found = {**self._best, **self._places}
+        if not self._block.walk.is_woven:
+            return {**found}
+        return {name: self._let("v", _in_order(value)) for name, value in found.items()}
 
     def take(self, tap: Mapping[str, int]) -> None:
         """Combine with the value at a tap; the taps come in the order of the text."""

@@ -64,7 +64,9 @@ class StencilScope(vexpr.LaneScope):
     def _within(self, kept: typed.Expr, left: typed.Expr, bounds: Region) -> Expr:
         assert self.region is not None
         around = self.region
-        region = self.block.region(bounds, self.spot) | around
+        walk, taps = self.block.walk, self.spot.taps
+        asked = frozenset(x for x in bounds if not walk.always(x.moved({}, taps)))
+        region = self.block.region(asked, self.spot) | around
         region = self.block.region(region, Spot({}, {}))
         if isinstance(kept, typed.Read) and self._varies(kept) and isinstance(left, typed.Lit):
             return self.block.load(self.statement, kept, self.spot, region, left)

@@ -9,7 +9,7 @@ for unit:                     one value of each outer index, some rows, some lan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from tcdsl.codegen.forms.base.context import Context
@@ -17,12 +17,14 @@ from tcdsl.codegen.forms.stencil.block import Block, Level, Names, Region, Spot,
 from tcdsl.codegen.forms.stencil.inside import (
     bounds_inside,
     has_no_rest,
+    has_parts_of,
     is_repeatable,
     strictest,
 )
 from tcdsl.codegen.forms.stencil.kept import Kept
 from tcdsl.codegen.forms.stencil.lanes import scope_at
-from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
+from tcdsl.codegen.forms.stencil.order import in_order
+from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, reloads
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -34,7 +36,6 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.text.dataclass import dataclass
@@ -76,7 +77,10 @@ class StencilNest:
         self.local = self.walk.names.alone
         self.bounds = bounds_inside(ctx, stencil)
         self.lane, self.row = stencil.lane, stencil.row
-        self.goes_back = ctx.spec.sizes is None and is_repeatable(stencil)
+        self.has_masks = ctx.machine.has_masks
+        self.reloads = reloads(ctx, stencil)
+        known = ctx.spec.sizes is not None and self.has_masks  # masks then cost no more
+        self.goes_back = not known and is_repeatable(stencil)
 
     # ---- units
 
@@ -105,7 +109,7 @@ class StencilNest:
         end = b.min64(b.add(start, self.cut.unit_lanes), size(self.lane.high))
         first: list[Stmt] = [Let(low, start), Let(high, end)]
         if self.row is None:
-            inner = self.lines_of(None, low, high)
+            inner = self.lines_of(1, low, high)
             return outer, b.block(first, self.walk.unit.stmts, inner)
         top, bottom = (b.i64(self.local(n)) for n in ("top", "bottom"))
         start = b.add(size(self.row.low), b.mul(found[-2], self.cut.unit_rows))
@@ -114,7 +118,9 @@ class StencilNest:
         if self.stencil.is_still:
             inner = self._still(top, bottom, low, high)
         else:
-            inner = self.rows_of(top, bottom, lambda rows: self.lines_of(rows, low, high))
+            inner = self.rows_of(
+                top, bottom, lambda n, asks: self.lines_of(n, low, high, asks=asks)
+            )
         return outer, b.block(first, self.walk.unit.stmts, inner)
 
     def held(self) -> list[Stmt]:
@@ -129,14 +135,16 @@ class StencilNest:
 
     # ---- rows
 
-    def rows_of(self, top: Expr, bottom: Expr, line: Callable[[int | None], Stmt]) -> Stmt:
-        """Return the loop over rows; line gives the statements of some rows, or of one (None)."""
+    def rows_of(self, top: Expr, bottom: Expr, line: Callable[[int, bool], Stmt]) -> Stmt:
+        """Return the loop over rows.
+
+        line gives the statements of so many rows, or of those of which some may not be inside.
+        """
         assert self.row is not None
         u = self.walk.index[self.row.name]
         begin, end, step = (b.i64(self.local(n)) for n in ("first", "last", "step"))
-        low, high, conds = self._inner(
-            self.row.name, [x for x in self.bounds if not x.coefficient(self.lane.name)]
-        )
+        bounds = [x for x in self.bounds if not x.coefficient(self.lane.name)]
+        low, high, conds = self._inner(self.row.name, bounds)
         first = b.max64(top, low) if low is not None else top
         last = b.min64(bottom, high) if high is not None else bottom
         if conds:
@@ -149,6 +157,10 @@ class StencilNest:
         among = (b.compare(">=", at, begin), b.compare("<", at, end), b.compare(">=", back, begin))
         moved = b.select(b.all_of(*among), b.min64(at, back), at)
         many = b.all_of(b.compare(">=", u, begin), b.compare("<=", b.add(u, rows), end))
+        some = b.block(Assign(step, b.c64(1)), line(1, True))
+        if at != u and bounds and not self.has_masks and self._are_rows_full():
+            moved = b.min64(at, b.sub(bottom, rows))
+            some = b.block(Assign(step, _to_behind(u, rows, at)), line(rows, True))
         return b.block(
             Let(begin, first),
             Let(end, last),
@@ -158,14 +170,16 @@ class StencilNest:
                 top,
                 bottom,
                 None if at == u else Let(u, moved),
-                If(
-                    many,
-                    b.block(Assign(step, _to_behind(u, rows, at)), line(rows)),
-                    b.block(Assign(step, b.c64(1)), line(None)),
-                ),
+                If(many, b.block(Assign(step, _to_behind(u, rows, at)), line(rows, False)), some),
                 step=step,
             ),
         )
+
+    def _are_rows_full(self) -> bool:
+        """Whether all units are known to have as many rows as a block."""
+        assert self.row is not None
+        extent = b.value_of(self.ctx.operands.size(self.row.extent))
+        return has_parts_of(extent, b.value_of(self.cut.unit_rows), self.cut.rows)
 
     def _inner(
         self, name: str, bounds: Iterable[Bound]
@@ -187,42 +201,46 @@ class StencilNest:
 
     # ---- lanes
 
-    def lines_of(self, rows: int | None, low: Expr, high: Expr) -> Stmt:
-        """Return the loop over the lanes of rows that are inside, or of one that may not be."""
+    def lines(self, low: Expr, high: Expr) -> Callable[[int, bool], Stmt]:
+        """Return what gives the loop over the lanes of some rows."""
+        return lambda count, asks: self.lines_of(count, low, high, asks=asks)
+
+    def lines_of(self, count: int, low: Expr, high: Expr, *, asks: bool = False) -> Stmt:
+        """Return the loop over the lanes of some rows; asks: of which some may not be inside."""
         w = self.walk.index[self.lane.name]
         lanes = self.walk.lanes
-        if rows is None and self.row is not None:
-            return b.loop(
-                w, low, high, self.block_of(1, 1, is_whole=False, asks_rows=True), step=lanes
-            )
-        count = rows or 1
+        if asks and self.has_masks:
+            edge = self.block_of(count, 1, is_whole=False, asks_rows=True)
+            return b.loop(w, low, high, edge, step=lanes)
         across = [x for x in self.bounds if x.coefficient(self.lane.name)]
         alone = [x for x in self.bounds if not x.coefficient(self.lane.name)]
         # the strictest of all rows of the block
         if self.row is not None:
             across = [y for x in across for y in (x, x.moved({self.row.name: count - 1}, {}))]
         first, last, _ = self._inner(self.lane.name, strictest(across))
-        asks = self.row is None and bool(alone)
-        conds = [self.walk.holds(x) for x in alone] if asks else []
+        conds: list[Expr] = []
+        if self.row is None and alone:
+            asks, conds = True, [self.walk.holds(x) for x in alone] if self.has_masks else []
         begin, end, step = (b.i64(self.local(n)) for n in ("left", "right", "stride"))
         wide = lanes * self.cut.vectors
         stop = b.min64(high, last) if last is not None else high
         if conds:
             stop = b.select(b.all_of(*conds), stop, low)
-        size = self.ctx.operands.size
-        edge = self.block_of(count, 1, is_whole=False, asks_rows=asks)
+        at, edge_at = self._starts(high, wide)
+        edge = self.block_of(count, 1, is_whole=False, asks_rows=asks, is_full=self._is_full())
         if self._never(first, last, wide):
-            return b.loop(w, low, high, edge, step=lanes)
-        at = w
-        if self.goes_back and not has_no_rest(size(self.lane.low), size(self.lane.high), wide):
-            at = b.i64(self.local(f"{w.name}_at"))
+            return b.loop(
+                at, low, high, None if edge_at == w else Let(w, edge_at), edge, step=lanes
+            )
         is_bounded = first is not None or at != w
         place = w if at == w else b.i64(self.local(f"{w.name}_back"))
         whole = b.all_of(
             b.compare(">=", place, begin) if is_bounded else b.all_of(),
             b.compare("<=", b.add(place, wide), end),
         )
-        inside = self.block_of(count, self.cut.vectors, is_whole=True, asks_rows=False)
+        inside = self.block_of(
+            count, self.cut.vectors, is_whole=True, asks_rows=asks and not self.has_masks
+        )
         return b.block(
             Let(begin, low if first is None else b.max64(low, first)) if is_bounded else None,
             Let(end, stop),
@@ -240,7 +258,7 @@ class StencilNest:
                         inside,
                     ),
                     b.block(
-                        None if at == w else Let(w, at),
+                        None if at == w else Let(w, edge_at),
                         Assign(step, b.c64(lanes)),
                         edge,
                     ),
@@ -248,6 +266,27 @@ class StencilNest:
                 step=step,
             ),
         )
+
+    def _starts(self, high: Expr, wide: int) -> tuple[Var, Expr]:
+        """Return the variable of the loop over a line, and where a block at a border begins.
+
+        The variable is that of the lanes, where no block goes back.
+        """
+        w, lanes = self.walk.index[self.lane.name], self.walk.lanes
+        size = self.ctx.operands.size
+        ends = size(self.lane.low), size(self.lane.high)
+        moves = self._is_full() and not has_no_rest(*ends, lanes)
+        if not self.goes_back or (has_no_rest(*ends, wide) and not moves):
+            return w, w
+        at = b.i64(self.local(f"{w.name}_at"))
+        return at, b.min64(at, b.sub(high, lanes)) if moves else at
+
+    def _is_full(self) -> bool:
+        """Whether all lines of units hold a vector, so that a block may go back to be one."""
+        if self.has_masks or not self.goes_back:
+            return False
+        extent = b.value_of(self.ctx.operands.size(self.lane.extent))
+        return has_parts_of(extent, b.value_of(self.cut.unit_lanes), self.walk.lanes)
 
     def _never(self, first: Expr | None, last: Expr | None, wide: int) -> bool:
         """Whether no block has all its lanes inside."""
@@ -272,21 +311,27 @@ class StencilNest:
     def _still_rows(self, top: Expr, bottom: Expr, *, is_whole: bool) -> Stmt:
         level = Level()
 
-        def block(rows: int | None) -> Stmt:
-            whole, asks = is_whole and rows is not None, rows is None
+        def block(rows: int, asks: bool) -> Stmt:
+            whole = is_whole and not (asks and self.has_masks)
             vectors = self.cut.vectors
-            return self.block_of(rows or 1, vectors, is_whole=whole, asks_rows=asks, still=level)
+            return self.block_of(rows, vectors, is_whole=whole, asks_rows=asks, still=level)
 
         loops = self.rows_of(top, bottom, block)
         return b.block(level.stmts, loops)
 
     # ---- points
 
-    def empty(self, *, is_whole: bool, asks_rows: bool, still: Level | None = None) -> Block:
-        """Return a block without statements."""
+    def empty(
+        self, *, is_whole: bool, asks_rows: bool, is_full: bool = False, still: Level | None = None
+    ) -> Block:
+        """Return a block without statements; is_full: none of its lanes lies behind the last."""
         end = Bound(((self.lane.name, -1),), self.ctx.bind(self.lane.high) - 1)
-        base: Region | None = None if is_whole else frozenset({end})
-        return Block(self.walk, base, still or Level(), asks_rows=asks_rows)
+        base: Region | None = frozenset() if is_whole or is_full else frozenset({end})
+        if is_whole and not asks_rows:
+            base = None
+        return Block(
+            self.walk, base, still or Level(), asks_rows=asks_rows, asks_lanes=not is_whole
+        )
 
     def shifts(self, rows: int, vectors: int) -> dict[tuple[int, int], dict[str, int]]:
         """Return the rows and vectors of a block, and how far their indices are from the first."""
@@ -304,13 +349,18 @@ class StencilNest:
         *,
         is_whole: bool,
         asks_rows: bool,
+        is_full: bool = False,
         still: Level | None = None,
     ) -> Stmt:
         """Return the points of some rows and vectors, in one straight run."""
-        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, still=still)
+        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, is_full=is_full, still=still)
         shifts = self.shifts(rows, vectors)
         kept = {at: Kept(self.stencil, block, shift) for at, shift in shifts.items()}
-        for tap, at in self.in_order(list(shifts)):
+        before: int | None = None
+        for tap, at, far in in_order(self.stencil, [*shifts], by_taps=self.reloads):
+            if self.reloads and before not in (None, far):
+                block.forget()
+            before = far
             kept[at].take(tap)
         for at, shift in shifts.items():
             spot, given = Spot({}, shift), kept[at].given()
@@ -326,37 +376,6 @@ class StencilNest:
     def _settle(self, block: Block, s: Statement, spot: Spot, value: Expr) -> None:
         if s.target not in self.ctx.group.local:
             block.store(s, spot, value)
-
-    def in_order(
-        self, spots: list[tuple[int, int]]
-    ) -> list[tuple[Mapping[str, int], tuple[int, int]]]:
-        """Return taps and points, those together that read the same rows.
-
-        For each point taps are in the order of the text.
-        """
-        pace, reach = self._slide()
-        found = [
-            (sum(reach.get(n, 0) * v for n, v in tap.items()) + pace * at[0], n, tap, at)
-            for n, tap in enumerate(self.stencil.points())
-            for at in spots
-        ]
-        if any(k < 0 for k in reach.values()):
-            return [(tap, at) for _, _, tap, at in found]
-        return [(tap, at) for _, _, tap, at in sorted(found, key=lambda x: (x[0], x[1], x[3]))]
-
-    def _slide(self) -> tuple[int, dict[str, int]]:
-        """Return how far rows and taps slide along the dimension that both of them do."""
-        if self.row is not None:
-            for read in self.stencil.statement.reads():
-                for sub in read.subs:
-                    a = affine_of(sub)
-                    k = a.coefficient(self.row.name) if a is not None else 0
-                    if a is not None and k > 0:
-                        taps = {n for n, _ in self.stencil.taps}
-                        reach = {n: c for n, c in a.terms if n in taps}
-                        if reach:
-                            return k, reach
-        return 0, {}
 
 
 def units_of(nests: Sequence[StencilNest]) -> tuple[Expr, Stmt]:

@@ -24,6 +24,7 @@ from tcdsl.codegen.program.bounds import Bound, Bounds, bounds_of
 from tcdsl.codegen.program.expressions import (
     conjunction,
     conjuncts,
+    indices_of,
     map_typed,
     operands_of,
     reads_of,
@@ -129,6 +130,47 @@ def asked_taps(ctx: Context, s: Stencil) -> list[Range]:
     taps = dict(s.taps)
     ranges = [r for r in s.statement.ranges if r.name in taps]
     return [r for r in ranges if ctx.bind(r.extent).constant is None]
+
+
+def reloads(ctx: Context, s: Stencil) -> bool:
+    """Whether registers do not hold a factor for each tap, as those of a convolution, and sums."""
+    few = ctx.machine.registers // 2
+    if ctx.machine.has_masks or s.tap_count <= few + 1 or s.is_still:
+        return False
+    taps = {n for n, _ in s.taps}
+    used = [{n for e in r.subs for n in indices_of(e)} for x in s.windows for r in x.reads()]
+    return any(taps & names and s.lane.name not in names for names in used)
+
+
+def is_woven(ctx: Context, s: Stencil) -> bool:
+    """Whether windows keep their points as halves of registers give every second element.
+
+    So where all that they look at lies two apart, and nothing else tells lanes apart: the points
+    are put in order once, where the window is complete.
+    """
+    if ctx.machine.isa != "avx2" or s.lane.kind != "output":
+        return False
+    windows = s.windows
+    if any(x.resumes or x.op in ("=", "=!") for x in windows):
+        return False
+    return all(_is_of_seconds(ctx, s, x, x.value) for x in windows)
+
+
+def _is_of_seconds(ctx: Context, s: Stencil, window: Statement, e: typed.Expr) -> bool:
+    lane = s.lane.name
+    match e:
+        case typed.IndexValue(name):
+            return name != lane
+        case typed.Read(tensor, subs) if any(lane in indices_of(x) for x in subs):
+            place, stored = place_of(ctx, tensor, subs), ctx.operands.memory_dtype(tensor)
+            is_plain = not stored.is_half and stored.computed.bits == e.dtype.bits
+            return place is not None and place.step(lane).constant == 2 and is_plain
+        case typed.Select(_, then, other) if guard_of(ctx, window, e) is not None:
+            parts = then, other
+            is_plain = all(isinstance(x, typed.Read | typed.Lit) for x in parts)
+            return is_plain and all(_is_of_seconds(ctx, s, window, x) for x in parts)
+        case _:
+            return all(_is_of_seconds(ctx, s, window, x) for x in vexpr.operands(e))
 
 
 # ---- where elements exist

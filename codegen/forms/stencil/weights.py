@@ -25,6 +25,7 @@ from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.find import weights_of
 from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
+from tcdsl.codegen.forms.stencil.order import in_order
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -83,11 +84,13 @@ class WeightsNest(StencilNest):
         ]
         low, high = size(self.lane.low), size(self.lane.high)
         if self.row is None:
-            inner = self.lines_of(None, low, high)
+            inner = self.lines_of(1, low, high)
             walk = b.block(self.walk.unit.stmts, begun, inner, added)
         else:
             top, bottom = (b.i64(self.local(n)) for n in ("top", "bottom"))
-            inner = self.rows_of(top, bottom, lambda rows: self.lines_of(rows, low, high))
+            inner = self.rows_of(
+                top, bottom, lambda n, asks: self.lines_of(n, low, high, asks=asks)
+            )
             last = size(self.row.high)
             end = Let(bottom, b.min64(b.add(top, self.cut.unit_rows), last))
             rows = b.loop(
@@ -118,13 +121,14 @@ class WeightsNest(StencilNest):
         *,
         is_whole: bool,
         asks_rows: bool,
+        is_full: bool = False,
         still: Level | None = None,
     ) -> Stmt:
         """Return the points of some rows and vectors, in one straight run."""
-        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, still=still)
+        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, is_full=is_full, still=still)
         s = self.stencil.statement
         shifts = self.shifts(rows, vectors)
-        for tap, at in self.in_order(list(shifts)):
+        for tap, at, _ in in_order(self.stencil, [*shifts]):
             value = scope_at(block, Spot(tap, shifts[at]), s, {}).vector(s.value)
             acc = self.sums[tuple(tap.values())]
             block.level.stmts.append(Assign(acc, Bin("+", value, acc, acc.type)))

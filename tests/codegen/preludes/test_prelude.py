@@ -245,6 +245,16 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     for (tc_i64 i = 0; i < n; i += N) tc_stream_v##S(out + i, tc_load_v##S(a + i));               \
     tc_stream_end();                                                                              \
   }
+/* Every second element: all, and lanes n and on, as they are and woven. */
+#define SECONDS(S, T, N)                                                                          \
+  TC_EXPORT void seconds_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                            \
+    tc_m##S m = tc_range_v##S(2 * n, 2 * N - 1), o = tc_range_v##S(2 * n + 1 - N, N);             \
+    tc_v##S fill = tc_splat_v##S((tc_##T)-7);                                                     \
+    tc_store_v##S(out, tc_load2_v##S(a));                                                         \
+    tc_store_v##S(out + N, tc_unwoven_v##S(tc_load2w_v##S(a)));                                   \
+    tc_store_v##S(out + 2 * N, tc_load2f_v##S(a, m, o, fill));                                    \
+    tc_store_v##S(out + 3 * N, tc_unwoven_v##S(tc_load2wf_v##S(a, m, o, fill)));                  \
+  }
 #define TRANSPOSE(S, T, N)                                                                        \
   TC_EXPORT void transpose_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                          \
     tc_v##S r[N];                                                                                 \
@@ -291,6 +301,8 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
   SCANS(NS##f32, f32, NS) SCANS(NS##i32, i32, NS) SCANS(NL##f64, f64, NL) SCANS(NL##i64, i64, NL) \
   EACH(NS##f32, f32, NS) EACH(NS##i32, i32, NS) EACH(NL##f64, f64, NL) EACH(NL##i64, i64, NL)     \
   TRANSPOSE(NS##f32, f32, NS) TRANSPOSE(NL##f64, f64, NL)                                         \
+  SECONDS(NS##f32, f32, NS) SECONDS(NS##i32, i32, NS)                                             \
+  SECONDS(NL##f64, f64, NL) SECONDS(NL##i64, i64, NL)                                             \
   HALVES(NS##f32, f16) HALVES(NS##f32, bf16)                                                      \
   TC_EXPORT void through_f64(tc_f32 *out, const tc_f32 *a, tc_i64 n) {                            \
     tc_v##NS##f32 v = tc_load_v##NS##f32(a);                                                      \
@@ -429,6 +441,17 @@ def test_a_square_of_vectors_is_transposed(vectors: ctypes.CDLL, dtype: np.dtype
     out = np.empty_like(a)
     call(vectors, f"transpose_{c(dtype)}", out, a, lanes)
     np.testing.assert_array_equal(out, a.T)
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_every_second_element_is_loaded(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes = lanes_of(vectors, dtype)
+    a = at_page_end(np.arange(2 * lanes - 1).astype(dtype))
+    out = np.empty((4, lanes), dtype)
+    for n in range(lanes + 1):
+        call(vectors, f"seconds_{c(dtype)}", out, a, n)
+        some = np.where(np.arange(lanes) < n, -7, a[::2]).astype(dtype)
+        np.testing.assert_array_equal(out, [a[::2], a[::2], some, some])
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])

@@ -154,7 +154,7 @@ class ColumnNest(RowPoints):
         t = self.kind(step)
         name = f"v{t.lanes}{short_name(t.dtype)}"
         if p.mask is not None:
-            return b.do(f"tc_storem_{name}", self.place(step, p), p.mask, value)
+            return b.do(f"tc_storet_{name}", self.place(step, p), p.mask, value)
         return b.do(f"tc_store_{name}", self.place(step, p), value)
 
     # ---- a block

@@ -209,6 +209,22 @@ def test_depthwise_convolutions_of_all_sizes() -> None:
 
 @pytest.mark.wide
 @pytest.mark.cc
+def test_windows_with_more_factors_than_registers() -> None:
+    found = windows([(1, 2, 13, 29, 5, 5), (1, 1, 3, 6, 5, 5)], P=2)
+    seven = windows([(1, 1, 12, 61, 7, 7)], P=3)
+    differential([*both(*found), Case(seven[0], True)], terms=49)
+
+
+@pytest.mark.cc
+@pytest.mark.skipif("detect().has_masks")
+def test_where_masks_are_slow_no_store_has_one_and_pairs_stay_woven() -> None:
+    text = tcdsl.define(MAX).text({"N": 1, "C": 2, "H": 13, "W": 37})
+    assert "tc_storet_" not in text
+    assert "tc_load2w_" in text
+
+
+@pytest.mark.wide
+@pytest.mark.cc
 def test_gradients_by_weights() -> None:
     found = []
     for s, (n, c, h, w) in (
