@@ -18,6 +18,7 @@ from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.forms.contraction.form import OWN
 from tcdsl.codegen.forms.contraction.names import library_unit, usual
+from tcdsl.codegen.loops.cut import cut
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.loops.merge import merge
@@ -303,7 +304,7 @@ def _unit(
 
 def _verified(unit: Unit) -> Unit:
     """Return a unit for the CPU as it is printed."""
-    unit = merge(shorten(opaque(simplify(stage(unit)))))
+    unit = merge(shorten(opaque(cut(simplify(stage(unit))))))
     verify(unit)
     return unit
 

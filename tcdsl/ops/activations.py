@@ -10,6 +10,7 @@ from typing import Any
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import lower
 from tcdsl.ops.on_device import empty_beside
+from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.spatial import without_rest
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -25,7 +26,6 @@ _celu = ops.op("celu")
 _leaky_relu = ops.op("each_leaky_relu")
 _prelu = ops.op("prelu")
 _prelu_of_one = ops.op("prelu_of_one")
-_glu = ops.op("glu")
 logsigmoid = ops.op("logsigmoid")
 _hardshrink = ops.op("hardshrink")
 _softshrink = ops.op("softshrink")
@@ -150,16 +150,23 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return made.view(*shape)  # type: ignore[no-any-return]
 
 
+@cache
+def _glu(rank: int, dim: int) -> Op:
+    text = f"{ops.text('glu')}\n{ops.text('glu_vjp')}"
+    return op_of_text(over(text, rank, (dim,)), vjp="glu_vjp")
+
+
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return half of a dimension, by the sigmoid of the other half."""
     at = dim_of(dim, input.ndim)
-    half, odd = divmod(input.shape[at], 2)
+    shape = input.shape
+    half, odd = divmod(shape[at], 2)
     if odd:
         raise RuntimeError(
-            f"Halving dimension must be even, but dimension {at} is size {input.shape[at]}"
+            f"Halving dimension must be even, but dimension {at} is size {shape[at]}"
         )
-    made: Tensor = _glu(input.narrow(at, 0, half), input.narrow(at, half, half))
-    return made
+    halves = input.view(*shape[:at], 2, half, *shape[at + 1 :])
+    return _glu(len(shape) + 1, at)(halves)  # type: ignore[no-any-return]
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:

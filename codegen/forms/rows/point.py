@@ -9,6 +9,7 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.guarded import behind_conditions, inside
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, combines
 from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
@@ -144,6 +145,24 @@ class RowPoints(RowValues):
                     todo.append(lhs)
                 case _:
                     todo += reversed(vexpr.operands(x))
+
+    def read_anyway(
+        self, e: typed.Expr, point: RowPoint, known: dict[typed.Expr, Expr], out: list[Stmt]
+    ) -> None:
+        """Read what a condition of e may exclude before it, where it is there whatever it says.
+
+        A C compiler makes no vectors of `a[i] && b[i]`: it may not read b, and AVX2 has no masks
+        for elements that small.
+        """
+        dims = {d.name: d for d in self.space.aligned.dims}
+        for r in behind_conditions(e):
+            access = (r.tensor, r.subs)
+            is_value = r in known or access in point.local or r.tensor in self.values
+            if is_value or access not in self.space.linear or not inside(self.ctx, r, dims):
+                continue
+            value = self.element(access, point.counters)
+            known[r] = var = Var(self.fresh("v"), b.type_of(value))
+            out.append(Let(var, value))
 
     def scope(
         self, point: RowPoint, inner: DimLoop, hoist: list[Stmt], out: list[Stmt]

@@ -357,6 +357,7 @@ class RowNest(RowPoints):
             s = step.statement
             known: dict[typed.Expr, Expr] = {}
             self.invariants(s.value, point, this.inner, this.hoist, known)
+            self.read_anyway(s.value, point, known, out)
             value = self.scalar(s.value, point.counters, out, point.local, known)
             if step.folds:
                 x = Var(self.fresh("v"), b.type_of(value))

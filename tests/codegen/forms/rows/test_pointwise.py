@@ -133,6 +133,15 @@ def test_every_type(rng: np.random.Generator) -> None:
     differential(cases)
 
 
+def test_what_is_there_anyway_is_read_whatever_a_condition_says() -> None:
+    text = "def f(bool(N) A, bool(N) B) -> (O) { O(n) = A(n) && B(n) }"
+    p, machine = problem(text, *np.ones((2, 100), bool)), detect()
+    spec = spec_of(p, exact=True)
+    config = compiler.default_config(p.program, spec, machine, p.sizes)
+    made = compiler.emit_c(compiler.lower(p.program, spec, config, machine, p.sizes, "f"))
+    assert "&& B[" not in made, "no vectors are made of it"
+
+
 @pytest.mark.cc
 def test_types_meet(rng: np.random.Generator) -> None:
     a, b = normal(rng, 3, 37), rng.normal(size=(3, 37))

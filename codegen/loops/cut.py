@@ -1,0 +1,151 @@
+"""Loops cut where a condition of their counter turns: it holds in one part, and in none beside it.
+
+    simd for (i = 0; i < n; i++) O[i] = i - s >= 0 && i - s < m ? A[i - s] : 0.0f;
+
+    from = clamp(s, 0, n); to = clamp(s + m, from, n);
+    simd for (i = 0; i < from; i++) O[i] = 0.0f;
+    simd for (i = from; i < to; i++) O[i] = A[i - s];
+    simd for (i = to; i < n; i++) O[i] = 0.0f;
+
+Loop splitting by index sets (Griebl, Feautrier, Lengauer 2000). What is left are copies and
+fillings without masks: 4 MB of zeros with a few columns among them, the gradient of a slice, took
+270 us and take 100 (1 thread, AVX2, loaded machine). Only loops whose conditions are all the same
+are cut, long ones with short bodies: a compiler has three texts for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Bin,
+    BinaryOp,
+    Call,
+    Expr,
+    For,
+    Function,
+    Let,
+    Load,
+    Select,
+    Simd,
+    Stmt,
+    Unit,
+)
+from tcdsl.codegen.loops.names import numbered
+from tcdsl.codegen.loops.walk import all_exprs, map_stmt, variables, walk_expr, walk_stmt
+
+_SHORT = 64  # points, of which three loops take as long as one with masks
+_LARGE = 64  # nodes of a body that is not worth three texts
+_SWAPPED: Mapping[BinaryOp, BinaryOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def cut(unit: Unit) -> Unit:
+    """Return the unit of a CPU with loops that ask nothing of their counters."""
+    return replace(unit, functions=tuple(map(_function, unit.functions)))
+
+
+def _function(f: Function) -> Function:
+    taken = {p.name for p in f.params}.union(*map(variables, all_exprs(f.body)))
+    taken |= {s.var.name for s in walk_stmt(f.body) if isinstance(s, Let | For)}
+
+    def visit(s: Stmt) -> Stmt:
+        return _cut(s, taken) if isinstance(s, For) and s.mark == Simd() else s
+
+    return replace(f, body=map_stmt(f.body, visit, lambda e: e))
+
+
+def _cut(s: For, taken: set[str]) -> Stmt:
+    """Return a loop in parts, or as it is."""
+    name, length = s.var.name, b.value_of(b.sub(s.high, s.low))
+    if b.value_of(s.step) != 1 or (length is not None and length < _SHORT):
+        return s
+    conditions = {*_conditions(s.body)}
+    turning = {tuple(a for a in _atoms(c) if name in variables(a)) for c in conditions}
+    if len(turning) != 1 or sum(1 for _ in all_exprs(s.body)) > _LARGE:
+        return s
+    inner = {t.var.name for t in walk_stmt(s.body) if isinstance(t, Let | For)}
+    ends = [_end(a, name, inner) for a in turning.pop()]
+    if not ends or None in ends:
+        return s
+    first, last = b.i64(numbered(f"{name}_from", taken)), b.i64(numbered(f"{name}_to", taken))
+    low, high = s.low, s.high
+    for end in ends:
+        assert end is not None
+        is_low, at = end
+        low, high = (b.max64(low, at), high) if is_low else (low, b.min64(high, at))
+
+    def part(start: Expr, stop: Expr, holds: bool) -> Stmt:
+        def chosen(e: Expr) -> Expr:
+            if not (isinstance(e, Select) and e.cond in conditions):
+                return e
+            rest = [a for a in _atoms(e.cond) if name not in variables(a)]
+            return b.select(b.all_of(*rest), e.then, e.other) if holds else e.other
+
+        return replace(s, low=start, high=stop, body=map_stmt(s.body, lambda t: t, chosen))
+
+    return b.block(
+        Let(first, b.min64(low, s.high)),
+        Let(last, b.max64(high, first)),
+        part(s.low, first, holds=False),
+        part(first, last, holds=True),
+        part(last, s.high, holds=False),
+    )
+
+
+def _conditions(body: Stmt) -> Iterator[Expr]:
+    """Yield the conditions under which memory is read."""
+    for e in all_exprs(body):
+        if isinstance(e, Select) and any(isinstance(x, Load) for x in walk_expr(e)):
+            yield e.cond
+
+
+def _atoms(e: Expr) -> tuple[Expr, ...]:
+    """Return the parts of a conjunction."""
+    found: list[Expr] = []
+    while isinstance(e, Bin) and e.op == "&&":
+        found = [*_atoms(e.rhs), *found]
+        e = e.lhs
+    return (e, *found)
+
+
+def _end(a: Expr, name: str, inner: set[str]) -> tuple[bool, Expr] | None:
+    """Return whether a comparison holds from some value of a variable on, or before it; and which.
+
+    None if it is no such comparison.
+    """
+    if not isinstance(a, Bin) or a.op not in _SWAPPED:
+        return None
+    op, lhs, rhs = a.op, a.lhs, a.rhs
+    if name in variables(rhs):
+        op, lhs, rhs = _SWAPPED[op], rhs, lhs
+    rest = _without(lhs, name)
+    if rest is None or not all(_is_fixed(x, name, inner) for x in (rest, rhs)):
+        return None
+    at = b.sub(rhs, rest)
+    if op in (">", "<="):
+        at = b.add(at, 1)
+    return op in (">", ">="), at
+
+
+def _without(e: Expr, name: str) -> Expr | None:
+    """Return e - v where that is free of v."""
+    match e:
+        case Bin("+", lhs, rhs, t) if t == I64:
+            if name in variables(rhs):
+                lhs, rhs = rhs, lhs
+            rest = _without(lhs, name)
+            return None if rest is None else b.add(rest, rhs)
+        case Bin("-", lhs, rhs, t) if t == I64:
+            rest = _without(lhs, name)
+            return None if rest is None else b.sub(rest, rhs)
+        case _:
+            return b.c64(0) if e == b.i64(name) else None
+
+
+def _is_fixed(e: Expr, name: str, inner: set[str]) -> bool:
+    """Whether an integer is the same along a loop: made of variables from outside of it."""
+    is_plain = not any(isinstance(x, Load | Call | Select) for x in walk_expr(e))
+    return is_plain and e.type == I64 and variables(e).isdisjoint({name, *inner})
