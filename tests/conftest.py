@@ -13,6 +13,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+# Threads of BLAS and OpenMP that wait by turning round would take the core of the other worker:
+# one small product of torch costs 17 ms so. Before numpy is imported; workers inherit it.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
