@@ -79,6 +79,13 @@
 #else
 #define tc_pin(b) ((void)0)
 #endif
+/* Lay scalar lvalue x down in memory until it is read again: else gcc keeps a parameter in its vector
+ * register, through a loop that needs all of them, and what the loop adds up moves to the stack. */
+#if defined(__GNUC__)
+#define tc_lay_down(x) __asm__("" : "+m"(x))
+#else
+#define tc_lay_down(x) ((void)0)
+#endif
 /* Stop the compiler (not the processor) from moving loads and stores across this point. */
 #define tc_fence() __asm__ __volatile__("" ::: "memory")
 /* Fetch the line of an address, which need not be valid. */
@@ -695,6 +702,38 @@ TC_FN tc_halves tc_narrow_f16(tc_native_f32 v) {
   return h;
 }
 #endif
+#if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
+/* In few instructions: beside many for single lanes gcc 12 keeps what nobody reads in loops around.
+ * Most masks have all lanes, most others the first ones. i: a bit for each lane. */
+typedef tc_u32 TC_TWO_HALVES __attribute__((aligned(2), may_alias));
+typedef tc_u64 TC_FOUR_HALVES __attribute__((aligned(2), may_alias));
+typedef tc_u64 TC_PAIR __attribute__((vector_size(16)));
+TC_FN tc_u64 tc_first_halves(const tc_u16 *p, int n) {
+  tc_u64 two = n & 2 ? *(const TC_TWO_HALVES *)p : 0;
+  return n & 1 ? two | (tc_u64)p[n & 2] << (n & 2) * 16 : two;
+}
+TC_FN tc_halves tc_loadm_halves(const tc_u16 *p, tc_native_i32 m) {
+  int i = __builtin_ia32_movmskps256((tc_native_f32)m), n = __builtin_popcount(i);
+  if (n == 8) return *(const tc_halves_u *)p;
+  if (i & (i + 1)) {
+    tc_u16 some[8] = {0};
+    for (; i; i &= i - 1) some[__builtin_ctz(i)] = p[__builtin_ctz(i)];
+    return *(const tc_halves_u *)some;
+  }
+  if (n < 4) return (tc_halves)(TC_PAIR){tc_first_halves(p, n)};
+  return (tc_halves)(TC_PAIR){*(const TC_FOUR_HALVES *)p, tc_first_halves(p + 4, n - 4)};
+}
+TC_FN void tc_storem_halves(tc_u16 *p, tc_native_i32 m, tc_halves h) {
+  int i = __builtin_ia32_movmskps256((tc_native_f32)m);
+  if (i == 255) {
+    tc_store_halves(p, h);
+    return;
+  }
+  tc_u16 all[8];
+  tc_store_halves(all, h);
+  for (; i; i &= i - 1) p[__builtin_ctz(i)] = all[__builtin_ctz(i)];
+}
+#else
 TC_FN tc_halves tc_loadm_halves(const tc_u16 *p, tc_native_i32 m) {
   tc_halves h = {0};
   for (int i = 0; i < TC_VL_f32; i++)
@@ -705,6 +744,7 @@ TC_FN void tc_storem_halves(tc_u16 *p, tc_native_i32 m, tc_halves h) {
   for (int i = 0; i < TC_VL_f32; i++)
     if (m[i]) p[i] = h[i];
 }
+#endif
 #endif
 TC_FN void tc_storet_halves(tc_u16 *p, TC_EXPAND(TC_MASK_OF, TC_VL_f32) m, tc_halves h) {
   tc_storem_halves(p, m, h);

@@ -141,6 +141,11 @@ def unsupported(
     return None if all(map(safe, behind_conditions(e, varies))) else "a guarded read"
 
 
+def is_heavy(e: typed.Expr) -> bool:
+    """Whether this alone is worth a look at who asks for it."""
+    return isinstance(e, typed.Builtin) and e.name in HEAVY
+
+
 def is_within(amount: typed.Expr, kind: DType) -> bool:
     """Whether a shift is by less than the width."""
     return isinstance(amount, typed.Lit) and 0 <= amount.value < kind.bits
@@ -212,7 +217,7 @@ class LaneScope:
         """Return the value of e: a vector if it varies, else a scalar."""
         self._uses.update(map(self._numbers.of, walk(e)))
         self._varies = any_of(self.varies)  # anew: what is in the tile changes
-        self._costs = any_of(_is_heavy, inner=True)
+        self._costs = any_of(is_heavy, inner=True)
         return self._value(e)
 
     def vector(self, e: typed.Expr) -> ir.Expr:
@@ -322,14 +327,11 @@ class LaneScope:
         return _converted(value, t)
 
 
-def _is_heavy(e: typed.Expr) -> bool:
-    """Whether this alone is worth a look at who asks for it."""
-    return isinstance(e, typed.Builtin) and e.name in HEAVY
-
-
 def rounded(value: ir.Expr, t: ir.Vector, half: DType) -> ir.Expr:
     """Return lanes of float32 as they are once they were stored as a half."""
     name = short_name(half)
+    if isinstance(value, ir.Call) and value.function == f"tc_widen_{name}":
+        return value  # of a half
     return ir.Call(f"tc_widen_{name}", (ir.Call(f"tc_narrow_{name}", (value,), HALVES),), t)
 
 

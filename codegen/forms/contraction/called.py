@@ -90,7 +90,8 @@ class Kernels:
         """
         panel = self.panel
         if not panel.fuses:
-            return [declared(self.library), *([self._finish()] if panel.has_pass else [])]
+            return [declared(self.library), *([self._finish_pass()] if panel.has_pass else [])]
+        finisher = f"{panel.prefix}_tile_finish" if panel.finish.is_long and self.tiles else None
         out = [
             micro_kernel(
                 self.name(rows, vectors),
@@ -99,9 +100,12 @@ class Kernels:
                 panel.finish,
                 self.stored,
                 panel.problem.term,
+                finisher,
             )
             for rows, vectors in self.tiles
         ]
+        if finisher is not None:
+            out.insert(0, self._finish(finisher, adds=False))
         if len(self.tiles) <= 1:
             return out
         choice = (b.i64("rows"), b.i64("vectors"))
@@ -109,11 +113,13 @@ class Kernels:
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
         return out
 
-    def _finish(self) -> Function:
+    def _finish_pass(self) -> Function:
         """Return the pass over finished sums."""
+        return self._finish(f"{self.panel.prefix}_finish", adds=self.panel.adds_late)
+
+    def _finish(self, name: str, *, adds: bool) -> Function:
         panel = self.panel
-        name = f"{panel.prefix}_finish"
-        return finish_pass(name, panel.finish, panel.vector, self.stored, adds=panel.adds_late)
+        return finish_pass(name, panel.finish, panel.vector, self.stored, adds=adds)
 
     def _call(self, rows: int, vectors: int, first: int) -> Stmt:
         """Return the call of a tile from row first on, what `prefix_tile` is given handed on."""
@@ -212,7 +218,7 @@ class Kernels:
     def stream_functions(self, g: Blocking) -> list[Function]:
         """Return the stream kernels, or what stands for them, and the pass over their sums."""
         panel = self.panel
-        last = [self._finish()] if panel.has_work and not panel.has_pass else []
+        last = [self._finish_pass()] if panel.has_work and not panel.has_pass else []
         if panel.shares:
             return [declared(self._streams()), *last]
         kernels = [

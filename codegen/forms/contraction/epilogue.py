@@ -27,7 +27,7 @@ from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BOOL, DType
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, DType
 
 
 class Unfused(Exception):  # noqa: N818  (not an error: the reason why a form does not apply)
@@ -161,8 +161,9 @@ class _Builder:
         uniforms = tuple((v, e) for e, v in self.uniforms.items())
         homes = {self.home(a.operand.buffer) for a in self.reads.values()}
         overwrites = self.home(self.problem.c.buffer) in homes
+        *before, last = self.steps
         return Finish(
-            tuple(self.steps),
+            (*before, self.as_stored(last)),
             reads,
             uniforms,
             self.ctx.operands,
@@ -170,6 +171,14 @@ class _Builder:
             self.is_vector,
             overwrites,
         )
+
+    def as_stored(self, last: FinishStep) -> FinishStep:
+        """Return the last step without a rounding to the half that it is stored as anyway."""
+        match last.value:
+            case typed.Cast(operand=x, dtype=half) if half.is_half and x.dtype.computed == FLOAT32:
+                if half == self.ctx.operands.memory_dtype(last.version.tensor):
+                    return replace(last, value=x)
+        return last
 
     # ---- expressions
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.scalars import narrow, widen
-from tcdsl.codegen.forms.base.vexpr import LaneScope
+from tcdsl.codegen.forms.base.vexpr import LaneScope, is_heavy, walk
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,
     accumulator,
@@ -103,6 +103,14 @@ class Finish:
         return len(self.steps) == 1 and self.steps[0].value == sum_of(self.steps[0].value.dtype)
 
     @property
+    def is_long(self) -> bool:
+        """Whether a register tile goes through its vectors in a loop, laid down: they are many.
+
+        A dozen copies of what is long, one for each accumulator, leave the first level.
+        """
+        return self.is_vector and any(is_heavy(e) for s in self.steps for e in walk(s.value))
+
+    @property
     def accesses(self) -> tuple[FinishAccess, ...]:
         """What the tile reaches besides c, in the order of parameters."""
         stores = [s.store for s in self.steps if s.store is not None]
@@ -114,9 +122,11 @@ class Finish:
         reached = [p for a in self.accesses for p in a.params()]
         return (*reached, *(v for v, _ in self.uniforms))
 
-    def element(
-        self, tile: RegisterTile, r: Expr, x: Var, total: Expr, to: Load, stored: DType
-    ) -> Stmt:
+    def far(self, r: Expr, column: Expr) -> list[Expr]:
+        """Return where it reaches memory for a row of a tile, from a column on."""
+        return [b.offset(a.at(r), column) for a in self.accesses if a.row and a.along]
+
+    def element(self, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
         """Return the way of one finished sum into its place, for steps without a vector form."""
         reads = dict(self.reads)
         known: dict[str, Expr] = {SUM: total} | {v.name: v for v, _ in self.uniforms}
@@ -246,7 +256,7 @@ def finish_pass(
         total: Expr = b.load(at(sums, b.c64(0)), x)
         if adds:
             total = Bin("+", widen(place, stored), total, Scalar(vector.dtype))
-        element = finish.element(tile, r, x, total, place, stored)
+        element = finish.element(r, x, total, place, stored)
         body = b.loop(r, 0, b.i64("rows"), b.loop(x, 0, columns, element, mark=Simd()))
     reached = finish.params
     if finish.overwrites:  # what a step reads may be what is written

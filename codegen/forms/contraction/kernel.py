@@ -150,12 +150,13 @@ class Epilogue(Protocol):
     def is_vector(self) -> bool:
         """Whether `vector` can be used, else `element`."""
 
+    def far(self, r: Expr, column: Expr) -> Sequence[Expr]:
+        """Return where it reaches memory for a row of the tile, from a column on."""
+
     def vector(self, tile: RegisterTile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
         """Return the change of acc[r][v] in place, and stores to further outputs."""
 
-    def element(
-        self, tile: RegisterTile, r: Expr, x: Var, total: Expr, to: Load, stored: DType
-    ) -> Stmt:
+    def element(self, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
         """Return the way of column x of row r, whose sum is total, to its place."""
 
 
@@ -165,13 +166,15 @@ class Plain:
     params: tuple[Var, ...] = ()
     is_plain = is_vector = True
 
+    def far(self, r: Expr, column: Expr) -> Sequence[Expr]:
+        """Return no place."""
+        return ()
+
     def vector(self, tile: RegisterTile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
         """Return nothing to do."""
         return ()
 
-    def element(
-        self, tile: RegisterTile, r: Expr, x: Var, total: Expr, to: Load, stored: DType
-    ) -> Stmt:
+    def element(self, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
         """Return the store."""
         return assign(to, total)
 
@@ -276,10 +279,12 @@ def micro_kernel(
     epilogue: Epilogue,
     stored: DType,
     term: Term = "product",
+    finisher: str | None = None,
 ) -> Function:
     """Return the micro-kernel of a tile; stored is the type of c in memory.
 
-    Halves cannot hold partial sums: with them every pass is the first.
+    Halves cannot hold partial sums: with them every pass is the first. finisher: the function that
+    takes finished sums to their places, for an epilogue that is long (`finish_pass`).
     """
     c = pointer("c", stored, restrict=True)
     c_row = expr(strides.c_row) if strides.c_row is not None else i64("c_row")
@@ -312,25 +317,40 @@ def micro_kernel(
 
         place = load(c, add(mul(r, c_row), x))
         column = loop(
-            x, 0, i64("columns"), epilogue.element(tile, r, x, element, place, stored), mark=Simd()
+            x, 0, i64("columns"), epilogue.element(r, x, element, place, stored), mark=Simd()
         )
         sums = Array("sums", scalar, (tile.columns,))
         start = Let(line, Cast(Var("sums", scalar), line.type))
         down = each_vector(tile, lay_down)
         return loop(r, 0, tile.rows, sums, start, down, column, mark=Unroll())
 
+    def finish_apart(function: str) -> Stmt:
+        line = pointer("line", tile.dtype)
+
+        def lay_down(v: Expr, _: bool) -> list[Stmt]:
+            place = offset(line, add(mul(r, tile.columns), mul(v, tile.lanes)))
+            return [store_vector(tile, place, accumulator(tile, r, v), masked=False)]
+
+        sums = Array("sums", Scalar(tile.dtype), (tile.rows * tile.columns,))
+        start = Let(line, Cast(Var("sums", Scalar(tile.dtype)), line.type))
+        there = line, c64(tile.columns), c, c_row, c64(tile.rows), i64("columns")
+        return block(sums, start, rows(lay_down), do(function, *there, *epilogue.params))
+
     def fetch_ahead(v: Expr, _: bool) -> list[Stmt]:
-        return [do("tc_prefetch", at(v))]
+        return [do("tc_prefetch", p) for p in (at(v), *epilogue.far(r, mul(v, tile.lanes)))]
 
     is_later = compare("==", Bin("&", flags, c64(FIRST), I64), 0)
     is_last = compare("!=", Bin("&", flags, c64(LAST), I64), 0)
     is_far = compare("!=", Bin("&", flags, c64(FAR), I64), 0)
     out: Stmt = rows(store)
-    if not epilogue.is_plain and epilogue.is_vector:
+    if finisher is not None:
+        out = If(is_last, finish_apart(finisher), out)
+    elif not epilogue.is_plain and epilogue.is_vector:
         out = block(when(is_last, rows(finish)), out)
     elif not epilogue.is_plain:
         out = If(is_last, finish_elements(), out)
     body = block(
+        [do("tc_lay_down", p) for p in epilogue.params if _is_float(p)],
         tail_mask(tile, i64("columns")),
         when(any_of(is_far, compare(">=", i64("depth"), DEEP)), rows(fetch_ahead)),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
@@ -339,6 +359,11 @@ def micro_kernel(
         out,
     )
     return Function(name, kernel_params(tile, strides, epilogue, stored), body, "micro")
+
+
+def _is_float(param: Var) -> bool:
+    """Whether a parameter comes in a vector register."""
+    return isinstance(param.type, Scalar) and param.type.dtype.is_float
 
 
 def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:

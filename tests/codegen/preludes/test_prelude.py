@@ -264,6 +264,10 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     for (int i = 0; i < N; i++) tc_store_v##S(out + N * i, r[i]);                                 \
   }
 #define HALVES(S, H)                                                                              \
+  TC_EXPORT void some_##H(tc_##H *out, const tc_##H *a, tc_i64 low, tc_i64 high) {                \
+    tc_m##S m = tc_range_v##S(low, high);                                                         \
+    tc_storem_v##S##_##H(out, m, tc_loadm_v##S##_##H(a, m));                                      \
+  }                                                                                               \
   TC_EXPORT void half_##H(tc_##H *out, const tc_##H *a, tc_i64 n) {                               \
     tc_m##S m = tc_tail_v##S(n);                                                                  \
     tc_storem_v##S##_##H(out, m, tc_loadm_v##S##_##H(a, m) * 2.0f);                               \
@@ -473,7 +477,7 @@ def test_vectors_of_halves_convert_as_scalars_do(vectors: ctypes.CDLL, name: str
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])
-def test_masked_halves_touch_the_first_lanes_only(vectors: ctypes.CDLL, name: str) -> None:
+def test_masked_halves_touch_their_lanes_only(vectors: ctypes.CDLL, name: str) -> None:
     dtype = np.dtype(np.float16) if name == "f16" else np.dtype(ml_dtypes.bfloat16)
     lanes = lanes_of(vectors, np.dtype(np.float32))
     for n in range(lanes + 1):
@@ -482,6 +486,12 @@ def test_masked_halves_touch_the_first_lanes_only(vectors: ctypes.CDLL, name: st
         call(vectors, f"half_{name}", out, a, n)
         want = [2.0 * i for i in range(1, n + 1)] + [0.0] * (lanes - n)
         np.testing.assert_array_equal(out.view(dtype).astype(np.float32), want)
+    a = np.arange(1, lanes + 1).astype(dtype).view(np.uint16)
+    for low, high in itertools.combinations(range(lanes + 1), 2):
+        out = np.zeros(lanes, np.uint16)
+        call(vectors, f"some_{name}", out, a, low, high)
+        inside = (low <= np.arange(lanes)) & (np.arange(lanes) < high)
+        np.testing.assert_array_equal(out, np.where(inside, a, 0))
 
 
 def test_a_vector_splits_into_wide_halves_and_back(vectors: ctypes.CDLL) -> None:
