@@ -18,7 +18,8 @@ def held_in_registers(unit: Unit, names: str) -> list[str]:
     """Hold that loops of the functions of such names keep their vectors; return their names.
 
     No loop lays a vector on the stack. With 32 registers no such function does at all, nor reads
-    one there; with 16 a loop may read there what stays as it is, the mask of the last columns.
+    one there (a number that it has there may go to all lanes); with 16 a loop may read there what
+    stays as it is, the mask of the last columns.
 
     names: a regular expression. Skipped where the compiler is not gcc for AVX-512 or AVX2.
     """
@@ -31,7 +32,8 @@ def held_in_registers(unit: Unit, names: str) -> list[str]:
     found = re.findall(rf"^({names}):\n(.*?)\.size", done.stdout, re.S | re.M)
     assert found
     if isa == "avx512":
-        out = [n for n, body in found if re.search(r"\(%r[sb]p.*zmm|zmm.*\(%r[sb]p", body)]
+        vector = r"^(?!\tvbroadcasts|.*\{1to).*(\(%r[sb]p.*zmm|zmm.*\(%r[sb]p)"
+        out = [n for n, body in found if re.search(vector, body, re.M)]
     else:
         laid_down = r"ymm\d+, -?\d*\(%r[sb]p"
         out = [n for n, body in found if any(re.search(laid_down, x) for x in _loops(body))]
