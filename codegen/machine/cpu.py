@@ -5,6 +5,11 @@ from __future__ import annotations
 from tcdsl.grammar.text.dataclass import dataclass
 
 
+def has_few(registers: int) -> bool:
+    """Whether so many vector registers are all taken by a tile: 16 of AVX2, not 32."""
+    return registers <= 16
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What analytic schedules and the tuner's model need to know."""
@@ -26,6 +31,11 @@ class Machine:
     def has_masks(self) -> bool:
         """Whether masks have registers of their own: a store under one costs no more then."""
         return self.isa == "avx512"
+
+    @property
+    def has_few_registers(self) -> bool:
+        """Whether register tiles take all vector registers, so that nothing is done beside them."""
+        return has_few(self.registers)
 
     def lanes(self, element_bytes: int) -> int:
         """Return how many elements a vector holds."""

@@ -8,7 +8,6 @@ from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_kernel, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import finish_pass
 from tcdsl.codegen.forms.contraction.kernel import (
-    FEW_REGISTERS,
     RegisterTile,
     Strides,
     kernel_params,
@@ -299,10 +298,11 @@ def strides_of(panel: Panel, g: Blocking, machine: Machine, *, a_is_far: bool = 
 
     direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
     by_table = panel.extents().keeps_b
-    has_room = machine.registers > FEW_REGISTERS
+    may_fetch_rows = direct_a and panel.words is None and not machine.has_few_registers
     asks: Literal["", "b", "ab"] = ""
     if panel.shares and panel.words is None:
-        asks = "ab" if has_room else "b" if p.natural and not panel.extents().packs_b else ""
+        few: Literal["", "b"] = "b" if p.natural and not panel.extents().packs_b else ""
+        asks = few if machine.has_few_registers else "ab"
     if not panel.fuses:
         return Strides(b_k="table" if by_table else None, asks=asks)
     return Strides(
@@ -312,7 +312,5 @@ def strides_of(panel: Panel, g: Blocking, machine: Machine, *, a_is_far: bool = 
         c_row=None if panel.has_stage else known(p.c, p.m),
         asks=asks,
         ahead=p.natural and direct_b,
-        rows_ahead=(
-            a_is_far and has_room and direct_a and panel.words is None and known(p.a, p.k) == 1
-        ),
+        rows_ahead=a_is_far and may_fetch_rows and known(p.a, p.k) == 1,
     )

@@ -70,12 +70,6 @@ FIRST, LAST, WIDENS, FAR = 1, 2, 4, 8
 LINE = 64  # bytes
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level
 
-# Rows of a are fetched ahead where there are more registers than this. A step fetches the line of
-# one row of as many as a line has elements: tiles for 16 registers have 4 of them, or 6, and no
-# time for it. Times without over those with (1 thread, Zen 3): 512^3 0.87, 1000^3 0.9, 1024^3 0.65,
-# 16384x100 by 100x48 0.9.
-FEW_REGISTERS = 16
-
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
 # machine) and 3s: few enough integer registers for any tile.
 ROW_GROUP = 4

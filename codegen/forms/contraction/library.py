@@ -29,7 +29,6 @@ from typing import Literal
 from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_kernel, dot_params, most_rows
 from tcdsl.codegen.forms.contraction.kernel import (
-    FEW_REGISTERS,
     Plain,
     RegisterTile,
     Strides,
@@ -53,7 +52,7 @@ from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Block, Call, Eval, Expr, Function, Stmt, Table, Var, Vector
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.cpu import Machine, has_few
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
@@ -85,7 +84,7 @@ class Tiles:
     @property
     def strides(self) -> Strides:
         """All strides are parameters, and how far ahead is fetched; words are packed nearby."""
-        has_room = self.registers > FEW_REGISTERS and self.words is None
+        has_room = not has_few(self.registers) and self.words is None
         asks: Literal["", "b", "ab"] = "ab" if has_room else "b" if self.ahead else ""
         return Strides(b_k="table" if self.by_table else None, asks=asks)
 

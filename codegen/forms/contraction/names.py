@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from tcdsl.codegen.forms.contraction.kernel import FEW_REGISTERS
 from tcdsl.codegen.forms.contraction.library import (
     TRAITS,
     Dots,
@@ -22,7 +21,7 @@ from tcdsl.codegen.forms.contraction.words import ALL
 from tcdsl.codegen.loops import loopir
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.cpu import Machine, has_few
 from tcdsl.grammar.types.dtypes import DType
 
 _TYPES = {short_name(t): t for t in FACTORS}
@@ -90,7 +89,7 @@ def _tiles(name: str) -> Tiles | None:
     by_table = found["table"] is not None
     term: Term = next((t for t in terms if t == found["term"]), "product")
     registers, ahead = int(found["registers"]), found["ahead"] is not None
-    if ahead and (registers > FEW_REGISTERS or found["words"] is not None):
+    if ahead and (not has_few(registers) or found["words"] is not None):
         return None
     return Tiles(_vector(found), registers, by_table, words.get(found["words"]), term, ahead)
 

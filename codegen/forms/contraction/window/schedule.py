@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import ceil, prod
 
-from tcdsl.codegen.forms.contraction.kernel import FEW_REGISTERS, RegisterTile
+from tcdsl.codegen.forms.contraction.kernel import RegisterTile
 from tcdsl.codegen.forms.contraction.problem import extent_of, known
 from tcdsl.codegen.forms.contraction.schedule import (
     CALL,
@@ -152,7 +152,7 @@ def _step(machine: Machine, mr: int, nv: int) -> int:
 
     As `panel_step` counts them: 14x1 took 1.15 times as long as 5x2 (256x256 3x3 on 14x14, Zen 3).
     """
-    late = mr // 3 if nv == 1 and machine.registers <= FEW_REGISTERS else 0
+    late = mr // 3 if nv == 1 and machine.has_few_registers else 0
     return step_cost(machine, mr, nv) + late
 
 
