@@ -1,8 +1,9 @@
 """Every emitted text stays what it is: hashes of units of all forms, on both targets.
 
-`tests/golden/texts` has a file for each part of the programs (`golden_texts.py`): a line for each
-program, machine and kind of spec, with the hashes of its texts, the default config's first; behind
-them the forms and values of knobs that the part has met, each followed by all that were on offer.
+`tests/golden/texts` has a file for each part of the programs (`golden_programs.py`): a line for
+each program, machine and kind of spec, with the hashes of its texts, the default config's first;
+behind them the forms and values of knobs that the part has met, each followed by all that were on
+offer.
 Refresh by `pytest --wide --update-golden tests/codegen/test_golden_texts.py`, and read the diff.
 
 Left out to keep the whole under two minutes: programs of the catalog that are like others of it
@@ -16,14 +17,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.codegen.golden_programs import PARTS, item
 from tests.codegen.golden_texts import (
     FORMS,
-    PARTS,
     SAMPLE,
     TUNED,
     Seen,
     default_configs,
-    item,
     line_of,
     part_lines,
 )
