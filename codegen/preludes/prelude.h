@@ -277,6 +277,7 @@ typedef int TC_PIECE_8 __attribute__((vector_size(8), aligned(4), may_alias));
 typedef int TC_PIECE_4 __attribute__((may_alias));
 TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
   char *p = (char *)to;
+  tc_pin(v); /* pieces of a value in all lanes: gcc 12 breaks down where it sees that they are it */
   int __attribute__((vector_size(16))) h = __builtin_shufflevector(v, v, 0, 1, 2, 3);
   if (i & 8) {
     *(TC_PIECE_16 *)p = h;
