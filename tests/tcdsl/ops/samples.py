@@ -313,8 +313,8 @@ def losses() -> Iterator[Sample]:
         yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), how, order=1)
         squared = {"p": 2, "margin": 0.7, **how}
         yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), squared, order=1)
-        squared["weight"] = weight
-        yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), squared, order=0)
+        weighed = {**squared, "weight": weight}
+        yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), weighed, order=0)
         labels = np.array([[1, -1, 0], [2, 0, -1], [-1, 1, 2], [0, 1, 2]])
         yield Sample("multilabel_margin_loss", (_normal(4, 3), labels), how, order=1)
         yield Sample("multilabel_margin_loss", (_normal(3), labels[1]), how, order=1)

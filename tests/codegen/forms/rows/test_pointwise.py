@@ -68,7 +68,7 @@ def layouts(a: Array) -> dict[str, Array]:
 
 @pytest.mark.cc
 def test_a_value_of_a_row_fills_a_few_columns(rng: np.random.Generator) -> None:
-    """Its vector stands before the loop, its last lanes are stored in pieces: gcc 12 broke on it."""
+    """All lanes of a vector are one value, and pieces of it are stored: gcc 12 broke down on it."""
     cases = []
     for kind, columns in (("float", 7), ("float", 3), ("double", 3)):
         text = f"def f({kind}(N) d, {kind}(N,M) A) -> (O) {{ O(n,m) = d(n) * 2 where m in 0:M }}"
