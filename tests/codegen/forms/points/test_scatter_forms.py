@@ -119,6 +119,22 @@ def test_one_scatter_for_each_slab(rng: np.random.Generator) -> None:
                 run_cases([case])
 
 
+def test_slabs_that_are_neighbours_go_side_by_side_in_order(rng: np.random.Generator) -> None:
+    text = """def f(int64(N,M,D) I, float(N,M,D) A, float(K) L) -> (float(N,K,D) H) {
+        H(n, I(n,m,d), d) +=! A(n,m,d)
+    }"""
+    at, a = rng.integers(0, 5, (2, 9, 70)), numbers(rng, 2, 9, 70)
+    want = np.zeros((2, 5, 70), np.float32)
+    for n, m, d in np.ndindex(*a.shape):
+        want[n, at[n, m, d], d] += a[n, m, d]
+    cases = ways(problem(text, at, a, np.zeros(5, np.float32)), *IN_TURN)
+    for (got,) in run_cases(cases):
+        np.testing.assert_array_equal(got, want)
+    at[1, 2, 68] = 5
+    with pytest.raises(BoundsError, match="operand 3 dim 1: 5 of 5"):
+        run_cases(ways(problem(text, at, a, np.zeros(5, np.float32)), *IN_TURN, exact=(False,)))
+
+
 @sampled("exact", [(False,), (True,)], ids=["generic", "exact"], keep=1)
 def test_dimensions_that_no_index_tells_alone_are_filled_before(
     exact: tuple[bool, ...], rng: np.random.Generator
