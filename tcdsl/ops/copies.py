@@ -115,7 +115,11 @@ def _padding(
             ends, rows = [(0, 0)], (1, *rows)
     for d, (low, high) in enumerate(ends):
         named |= {f"B{d + 1}": low, f"A{d + 1}": high}
-    op = op_of_text(spatial(ops.text(f"pad_{mode}"), len(ends)))
+    text, vjp = spatial(ops.text(f"pad_{mode}"), len(ends)), "derived"
+    if mode == "reflect":
+        vjp = "pad_reflect_vjp"
+        text = f"{text}\n{spatial(ops.text(vjp), len(ends))}"
+    op = op_of_text(text, vjp=vjp)
     return op.with_generics(**named), rows, whole
 
 
