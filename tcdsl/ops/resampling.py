@@ -286,19 +286,19 @@ def grid_sample(
             "nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: "
             f"'{mode}'"
         )
-    how = {"ALIGN": int(bool(align_corners)), "EDGE": edges[padding_mode]}
     h, w = input.shape[2:]
-    made: Tensor = _sample(mode, h * w < _INT32)(input.flatten(2), grid, h, w, **how)
-    return made_by(made, "GridSampler2DBackward0")
+    op = _sample(mode, edges[padding_mode], bool(align_corners), h * w < _INT32)
+    return op(input.flatten(2), grid, h, w)  # type: ignore[no-any-return]
 
 
 @cache
-def _sample(mode: str, is_narrow: bool) -> Op:
+def _sample(mode: str, edge: int, align: bool, is_narrow: bool) -> Op:
     """Return the op that reads images; of huge ones, elements are counted in 64 bits."""
-    text = ops.text("sample_linear" if mode == "bilinear" else "sample_nearest")
-    name = text.removeprefix("def ").partition("<")[0]
+    name = "sample_linear" if mode == "bilinear" else "sample_nearest"
+    text = "\n".join(map(ops.text, ("places", "element", name)))
     wide = text if is_narrow else text.replace("int32(", "int64(")
-    return op_of_text(f"{ops.text('places')}\n{wide}", name)
+    made = op_of_text(wide, name, node="GridSampler2DBackward0")
+    return made.with_generics(ALIGN=int(align), EDGE=edge)  # type: ignore[no-any-return]
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
