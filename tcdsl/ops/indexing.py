@@ -9,6 +9,8 @@ from tcdsl.core import Op, Tensor, dtypes
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of
 
+_INT64 = dtypes.int64
+
 
 def integers(index: Tensor, name: str) -> Tensor:
     """Return subscripts as int64.
@@ -18,9 +20,11 @@ def integers(index: Tensor, name: str) -> Tensor:
     RuntimeError
         If they are no integers.
     """
-    if index.dtype not in (dtypes.int64, dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint8):
+    if index.dtype is _INT64:  # as nearly all are
+        return index
+    if index.dtype not in (dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint8):
         raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}")
-    return index.to(dtypes.int64)
+    return index.to(_INT64)
 
 
 # ---- an index for each element: gather, scatter
