@@ -123,7 +123,8 @@ set_cache_limit(limit)
     Keep at most so many bytes for later outputs; at first a 64th of the memory there is, from
     64 MiB to 1 GiB.
 memory() -> (live, cached, limit)
-    Bytes of outputs and workspaces in use, kept for later ones, and the limit.
+    Bytes of outputs and workspaces in use, as they were asked for; of blocks kept for later ones;
+    and the limit.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
  */
 #include "ndarray.h"
 #include "tensor.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@ _Static_assert(sizeof(Storage) <= HEADER, "the header fits in front of the data"
 
 static PyTypeObject *storage_type;
 static Storage *free_list[SIZE_CLASSES];
-static size_t cached_bytes, cache_limit, live_bytes;
+static size_t cached_bytes, cache_limit, live_bytes; /* live: what was asked for */
 
 static inline char *storage_data(Storage *s) { return (char *)s + HEADER; }
 
@@ -102,12 +103,13 @@ static Storage *storage_new(size_t bytes) {
     s->bytes = rounded;
     s->data = storage_data(s);
     s->stream = NULL;
-    s->size_class = c;
+    s->size_class = (short)c;
     s->device = 0;
   }
   s->version = 0;
   s->owner = NULL;
-  live_bytes += rounded;
+  s->spare = rounded - bytes < UINT_MAX ? (unsigned)(rounded - bytes) : UINT_MAX;
+  live_bytes += rounded - s->spare;
   PyObject_Init(&s->ob_base, storage_type);
   return s;
 }
@@ -137,7 +139,8 @@ static Storage *storage_lent(PyObject *owner, char *data, size_t bytes, int devi
   s->version = 0;
   s->owner = Py_NewRef(owner);
   s->size_class = -1;
-  s->device = device;
+  s->device = (short)device;
+  s->spare = 0;
   PyObject_Init(&s->ob_base, storage_type);
   return s;
 }
@@ -150,7 +153,7 @@ static void storage_dealloc(Storage *s) {
     Py_DecRef((PyObject *)storage_type);
     return;
   }
-  live_bytes -= s->bytes;
+  live_bytes -= s->bytes - s->spare;
   if (cached_bytes + s->bytes > cache_limit)
     empty_cache(); /* blocks of sizes no longer in use would keep out those that are */
   if (s->bytes > cache_limit)

@@ -7,7 +7,7 @@
 #include "pyabi.h"
 #include "tc_abi.h"
 
-enum { TC_TENSOR_ABI = 2 };
+enum { TC_TENSOR_ABI = 3 };
 #define TC_TENSORS_NAME "tcdsl.tensors" /* of the capsules */
 #define TC_RUNTIME_NAME "tcdsl.runtime"
 
@@ -22,8 +22,9 @@ typedef struct Storage {
     PyObject *owner;      /* of memory that is not ours; else NULL */
     struct Storage *next; /* while the block waits in a free list */
   };
-  int size_class; /* -1: not ours */
-  int device;
+  short size_class; /* -1: not ours */
+  short device;
+  unsigned spare; /* of a block of ours, the bytes that nobody asked for */
 } Storage;
 
 /* What a tensor begins with. */

@@ -47,7 +47,10 @@ def test_empty_cache_gives_back_what_is_kept(kernels: Any) -> None:
     runtime.empty_cache()
     live = runtime.memory()[0]
     c = k(a, a)
-    assert runtime.memory()[0] >= live + c.nbytes
+    assert runtime.memory()[0] == live + c.nbytes
+    few = k(a[:4], a[:4])
+    assert runtime.memory()[0] == live + c.nbytes + few.nbytes, "what was asked for"
+    del few
     del c
     assert runtime.memory()[0] == live
     before = _resident_bytes()
