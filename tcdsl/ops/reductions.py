@@ -44,6 +44,7 @@ _VJP = {
     "logsumexp": "logsumexp_vjp",
     "softmax": "softmax_vjp",
     "log_softmax": "log_softmax_vjp",
+    "cumprod": "cumprod_vjp",
 }
 
 

@@ -298,7 +298,7 @@ def _sample(mode: str, edge: int, align: bool, is_narrow: bool) -> Op:
     text = "\n".join(map(ops.text, ("places", "element", name)))
     wide = text if is_narrow else text.replace("int32(", "int64(")
     made = op_of_text(wide, name, node="GridSampler2DBackward0")
-    return made.with_generics(ALIGN=int(align), EDGE=edge)  # type: ignore[no-any-return]
+    return made.with_generics(ALIGN=int(align), EDGE=edge)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
