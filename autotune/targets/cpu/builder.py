@@ -11,6 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tcdsl.autotune.store.trial import Failure
+from tcdsl.autotune.targets.cpu.joined import joined
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.toolchain.host import usable_cores
@@ -77,7 +78,7 @@ class SharedObjects:
     def _begin(
         self, pool: Executor, is_unwanted: Callable[[], bool], unit: list[tuple[int, Emitted]]
     ) -> tuple[list[tuple[int, Emitted]], Future[Path | CompileError]]:
-        text = "\n".join(source.text for _, source in unit)
+        text = joined([source for _, source in unit])
 
         def compiled() -> Path | CompileError:
             return self.compile([text], is_unwanted)[0]
