@@ -159,13 +159,11 @@ class Toy:
         return Emitted(name, f"/* {config} */{text}")
 
     def build(
-        self, units: Sequence[str], is_unwanted: Callable[[], bool]
-    ) -> Sequence[Path | CompileError]:
-        self.built += [u.count("TC_ABI") for u in units]
-        return compile_many(
-            [cc.Source("toy", f'#include "tc_abi.h"\n{CLOCK}{u}', "-O1") for u in units],
-            is_unwanted=is_unwanted,
-        )
+        self, sources: Sequence[Emitted], is_unwanted: Callable[[], bool]
+    ) -> Path | CompileError:
+        self.built.append(len(sources))
+        text = f'#include "tc_abi.h"\n{CLOCK}' + "\n".join(s.text for s in sources)
+        return compile_many([cc.Source("toy", text, "-O1")], is_unwanted=is_unwanted)[0]
 
     def case(self) -> Case:
         x = np.random.default_rng(0).standard_normal(SIZE).astype(np.float32)

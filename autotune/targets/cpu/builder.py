@@ -11,7 +11,6 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tcdsl.autotune.store.trial import Failure
-from tcdsl.autotune.targets.cpu.joined import joined
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.toolchain.host import usable_cores
@@ -22,7 +21,7 @@ from tcdsl.grammar.text.errors import CompileError
 UNIT = 8  # candidates at most in one translation unit
 
 # What is not wanted any more is left; the compilers that run are ended.
-Compile = Callable[[Sequence[str], Callable[[], bool]], Sequence[Path | CompileError]]
+Compile = Callable[[Sequence[Emitted], Callable[[], bool]], Path | CompileError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class SharedObjects:
     Parameters
     ----------
     compile : callable
-        Makes a shared object of each text, as long as it is wanted.
+        Makes a shared object of candidates, as long as it is wanted.
     """
 
     compile: Compile
@@ -78,10 +77,10 @@ class SharedObjects:
     def _begin(
         self, pool: Executor, is_unwanted: Callable[[], bool], unit: list[tuple[int, Emitted]]
     ) -> tuple[list[tuple[int, Emitted]], Future[Path | CompileError]]:
-        text = joined([source for _, source in unit])
+        sources = [source for _, source in unit]
 
         def compiled() -> Path | CompileError:
-            return self.compile([text], is_unwanted)[0]
+            return self.compile(sources, is_unwanted)
 
         try:
             return unit, pool.submit(compiled)

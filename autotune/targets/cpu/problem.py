@@ -11,6 +11,7 @@ from typing import Any
 from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.cpu.builder import SharedObjects
+from tcdsl.autotune.targets.cpu.micro_kernels import MicroKernels, whole
 from tcdsl.autotune.targets.definition import DefinitionProblem
 from tcdsl.autotune.targets.key import Structure, key_for
 from tcdsl.autotune.targets.space import space_of
@@ -67,17 +68,20 @@ class CpuProblem(DefinitionProblem):
         flops, moved = (f(self.program, self.sizes) for f in (flops_of, bytes_of))
         return Roofline(max(flops, 1), max(moved, 1), gflops, gbps)
 
-    @property
+    @cached_property
     def builder(self) -> Builder:
         """What compiles candidates."""
-        name = self.checked.name
+        if cc.find_compiler().kind == "gcc":
+            return SharedObjects(MicroKernels(self._compile).build)
+        return SharedObjects(
+            lambda sources, is_unwanted: self._compile(whole(sources), (), is_unwanted)
+        )
 
-        def compile_units(
-            units: Sequence[str], is_unwanted: Callable[[], bool]
-        ) -> Sequence[Path | CompileError]:
-            return compile_many([cc.Source(name, u) for u in units], is_unwanted=is_unwanted)
-
-        return SharedObjects(compile_units)
+    def _compile(
+        self, text: str, flags: Sequence[str], is_unwanted: Callable[[], bool]
+    ) -> Path | CompileError:
+        source = cc.Source(self.checked.name, text, flags=tuple(flags))
+        return compile_many([source], is_unwanted=is_unwanted)[0]
 
     @property
     def bench(self) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.aside import aside
 from tcdsl.autotune.worker.case import Case
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.runner import Runner
 from tcdsl.codegen.reference.evaluator import AbandonedError, evaluate
 from tcdsl.codegen.toolchain import cc
@@ -39,9 +40,9 @@ class Waiting(Toy):
     """A toy whose case is there only after its first unit was compiled."""
 
     def build(
-        self, units: Sequence[str], is_unwanted: Callable[[], bool]
-    ) -> Sequence[Path | CompileError]:
-        built = super().build(units, is_unwanted)
+        self, sources: Sequence[Emitted], is_unwanted: Callable[[], bool]
+    ) -> Path | CompileError:
+        built = super().build(sources, is_unwanted)
         self.is_built.set()
         return built
 
@@ -137,10 +138,10 @@ def test_a_run_waits_for_no_compiler_when_its_time_is_over(tmp_path: Path) -> No
 
     class Endless(Toy):
         def build(
-            self, units: Sequence[str], is_unwanted: Callable[[], bool]
-        ) -> Sequence[Path | CompileError]:
-            if "+= 3000 +" in units[0]:  # the default
-                return super().build(units, is_unwanted)
+            self, sources: Sequence[Emitted], is_unwanted: Callable[[], bool]
+        ) -> Path | CompileError:
+            if "+= 3000 +" in sources[0].text:  # the default
+                return super().build(sources, is_unwanted)
             now[0] = 7.5
             is_called.set()
             end = time.monotonic() + 600
