@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tcdsl.grammar.types.dtypes import DType
 
 
+@cache
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """Return the NumPy type that stores dtype."""
     if dtype.name == "bfloat16":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Literal
 
 from tcdsl.codegen.program.pointwise import Places, unused
@@ -30,7 +31,8 @@ class Rowwise:
     is_ordered: bool
 
 
-def kind_of(places: Sequence[int | None] | None, kept: int) -> Kind:
+@lru_cache(maxsize=4096)
+def kind_of(places: Places | None, kept: int) -> Kind:
     """Return which dimensions an operand has in the program that all ranks share.
 
     One that has some of the kept dimensions has all of them there, at stride 0; so has one that is

@@ -67,8 +67,7 @@ def bind_generics(
     >>> bind_generics(add, [FLOAT64, FLOAT64], {})["T"].name
     'float64'
     """
-    call = _call(definition.name, [p.name for p in definition.params])
-    _count(call, len(definition.params), len(dtypes))
+    _count(definition, len(dtypes))
     variables = type_variables(definition)
     values = dict(given)
     source: dict[str, str] = {}
@@ -80,7 +79,7 @@ def bind_generics(
         if known != dtype:
             origin = f"from {source[variable]}" if variable in source else "given by keyword"
             raise TCTypeError(
-                f"{call}: expected {param.name} of type {known}, got {dtype}\n"
+                f"{_call(definition)}: expected {param.name} of type {known}, got {dtype}\n"
                 f"  {variable} = {known} {origin}; one type variable has one type"
             )
         source.setdefault(variable, param.name)
@@ -126,67 +125,110 @@ def bind(
     >>> bind(check(parse(text)), [(3, 4), (4,)])
     {'M': 3, 'K': 4}
     """
-    call = _call(checked.name, [p.name for p in checked.params])
-    _count(call, len(checked.params), len(shapes))
+    _count(checked, len(shapes))
     if dtypes is not None:
         for param, dtype in zip(checked.params, dtypes, strict=True):
             if dtype != param.dtype:
                 name, wanted = param.name, param.dtype
                 convert = f"{name}.astype('{wanted}'), in torch {name}.to(torch.{wanted})"
                 raise TCTypeError(
-                    f"{call}: expected {name} of type {wanted}, got {dtype}\n"
+                    f"{_call(checked)}: expected {name} of type {wanted}, got {dtype}\n"
                     f"  declared {_declared(param)}" + (f"; pass {convert}" if param.shape else "")
                 )
     values: dict[str, int] = {}
     origins: Origins = {}
     for param, shape in zip(checked.params, shapes, strict=True):
-        _bind_shape(call, param, shape, values, origins)
+        _bind_shape(checked, param, shape, values, origins)
     for name in checked.scalars:
         if scalars is None or name not in scalars:
-            raise TCTypeError(f"{call}: the value of {name} is needed, it is used in a bound")
+            raise TCTypeError(
+                f"{_call(checked)}: the value of {name} is needed, it is used in a bound"
+            )
         if (value := scalars[name]) is not None:
             values[name] = value
             origins[name] = None
     open_names = {name for name in checked.scalars if name not in values}
     for constraint in checked.constraints:
         if not open_names or open_names.isdisjoint(constraint.size.symbols()):
-            _check_constraint(call, constraint, values, origins)
+            _check_constraint(checked, constraint, values, origins)
     return {name: values[name] for name in checked.sizes if name not in open_names}
 
 
+class Extents:
+    """Where the sizes of a definition stand in the shapes of its calls, found once for all.
+
+    For calls of the ranks and types that `bind` has let pass before: they ask for a new size only.
+    """
+
+    def __init__(self, checked: Head) -> None:
+        places: dict[str, int] = {}
+        self._same: list[tuple[int, int]] = []  # places that have the same extent
+        self._fixed: list[tuple[int, int]] = []  # places and what they have
+        dims = [dim for param in checked.params for dim in param.shape]
+        for place, dim in enumerate(dims):
+            name = _symbol(dim)
+            if name is None:
+                self._fixed.append((place, dim.constant or 0))
+            elif name in places:
+                self._same.append((places[name], place))
+            else:
+                places[name] = place
+        self._sizes = [(name, places[name]) for name in checked.sizes]
+        self._constraints = [(c.size, c.relation == ">=0") for c in checked.constraints]
+
+    def sizes(self, shapes: Sequence[Shape]) -> dict[str, int] | None:
+        """Return what `bind` does; None where it has something to say, or more to ask."""
+        extents = [extent for shape in shapes for extent in shape]
+        if max(extents, default=0) > LARGEST_EXTENT:
+            return None
+        for place, wanted in self._fixed:
+            if extents[place] != wanted:
+                return None
+        for one, other in self._same:
+            if extents[one] != extents[other]:
+                return None
+        values = {name: extents[place] for name, place in self._sizes}
+        for size, is_bound in self._constraints:
+            value = size.evaluate(values)
+            if value and (value < 0 or not is_bound):
+                return None
+        return values
+
+
 def _bind_shape(
-    call: str, param: t.Tensor, shape: Shape, values: dict[str, int], origins: Origins
+    of: Head, param: t.Tensor, shape: Shape, values: dict[str, int], origins: Origins
 ) -> None:
     rank = len(param.shape)
     if len(shape) != rank:
         dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"
         raise ShapeError(
-            f"{call}: expected {param.name} with {dimensions}, got shape {shape}\n"
+            f"{_call(of)}: expected {param.name} with {dimensions}, got shape {shape}\n"
             f"  declared {_declared(param)}"
         )
     fresh: set[str] = set()
     # what stands for an extent is not asked: the answer would bound it
-    if any(isinstance(extent, int) and extent > LARGEST_EXTENT for extent in shape):
-        most = LARGEST_EXTENT.bit_length() - 1
-        raise ShapeError(
-            f"{call}: {param.name} has shape {shape}, but a dimension holds at most 2**{most} "
-            f"elements\n  declared {_declared(param)}"
-        )
+    for extent in shape:
+        if isinstance(extent, int) and extent > LARGEST_EXTENT:
+            most = LARGEST_EXTENT.bit_length() - 1
+            raise ShapeError(
+                f"{_call(of)}: {param.name} has shape {shape}, but a dimension holds at most "
+                f"2**{most} elements\n  declared {_declared(param)}"
+            )
     for dim, extent in zip(param.shape, shape, strict=True):
         name = _symbol(dim)
         if name is None:
             if dim.constant != extent:
-                raise ShapeError(_wrong_shape(call, param, shape, values, origins, fresh))
+                raise ShapeError(_wrong_shape(of, param, shape, values, origins, fresh))
         elif name not in values:
             values[name] = extent
             fresh.add(name)
             origins[name] = param, shape
         elif values[name] != extent:
-            raise ShapeError(_wrong_shape(call, param, shape, values, origins, fresh))
+            raise ShapeError(_wrong_shape(of, param, shape, values, origins, fresh))
 
 
 def _wrong_shape(
-    call: str,
+    of: Head,
     param: t.Tensor,
     shape: Shape,
     values: Mapping[str, int],
@@ -202,7 +244,7 @@ def _wrong_shape(
     ]
     given = ", ".join(f"{name} = {values[name]}" for name in dict.fromkeys(wrong))
     lines = [
-        f"{call}: expected {param.name} of shape ({text})"
+        f"{_call(of)}: expected {param.name} of shape ({text})"
         + (f" with {given}" if given else "")
         + f", got {shape}"
     ]
@@ -213,12 +255,12 @@ def _wrong_shape(
 
 
 def _check_constraint(
-    call: str, constraint: t.Constraint, values: Mapping[str, int], origins: Origins
+    of: Head, constraint: t.Constraint, values: Mapping[str, int], origins: Origins
 ) -> None:
     value = constraint.size.evaluate(values)
     if value >= 0 if constraint.relation == ">=0" else value == 0:
         return
-    lines = [f"{call}: {constraint.message}"]
+    lines = [f"{_call(of)}: {constraint.message}"]
     lines += [f"  {_origin(name, values, origins)}" for name in constraint.size.symbols()]
     written = str(constraint.size)
     if written in constraint.message and written not in values:
@@ -256,11 +298,13 @@ def _declared(param: t.Tensor) -> str:
     return f"{param.dtype}({dims})" if dims else str(param.dtype)
 
 
-def _call(name: str, params: Sequence[str]) -> str:
-    return f"{name}({', '.join(params)})"
+def _call(of: Head | n.Def) -> str:
+    """Return how messages name a call."""
+    return f"{of.name}({', '.join(p.name for p in of.params)})"
 
 
-def _count(call: str, expected: int, got: int) -> None:
+def _count(of: Head | n.Def, got: int) -> None:
+    expected = len(of.params)
     if expected != got:
         noun = "argument" if expected == 1 else "arguments"
-        raise TCTypeError(f"{call}: expected {expected} {noun}, got {got}")
+        raise TCTypeError(f"{_call(of)}: expected {expected} {noun}, got {got}")

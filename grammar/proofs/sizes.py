@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from math import gcd, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 from tcdsl.grammar.text.dataclass import dataclass
 
@@ -196,7 +196,7 @@ class Size:
         total = 0
         for factors, term in self.terms:  # asked at each call of a new size: no generators
             for atom in factors:
-                term *= values[atom.name] if type(atom) is Symbol else _over(atom, values, min, max)
+                term *= values[atom.name] if type(atom) is Symbol else _value(atom, values)
             total += term
         return total
 
@@ -366,6 +366,24 @@ def _symbols_of(size: Size) -> Iterator[Symbol]:
                 yield atom
             for part in _parts(atom):
                 yield from _symbols_of(part)
+
+
+def _value(atom: Atom, values: Mapping[str, int]) -> int:
+    """Return the value of an atom for given sizes: `_over` without a call for each part."""
+    match atom:
+        case FloorDiv():
+            divisor = atom.denominator.evaluate(values)
+            return atom.numerator.evaluate(values) // divisor if divisor else 0
+        case Modulo():
+            divisor = atom.denominator.evaluate(values)
+            return atom.numerator.evaluate(values) % divisor if divisor else 0
+        case Min():
+            return min([x.evaluate(values) for x in atom.args])
+        case Max():
+            return max([x.evaluate(values) for x in atom.args])
+        case Symbol():
+            return values[atom.name]
+    assert_never(atom)
 
 
 def _over(

@@ -23,8 +23,8 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
@@ -146,8 +146,7 @@ def on_own_stack(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-@contextmanager
-def stack_for(name: str) -> Iterator[None]:
+class stack_for:  # noqa: N801  # in the place of a function: calls enter it for each new form
     """Make an expression of a definition too deep for the stack an error of its text.
 
     Raises
@@ -155,12 +154,24 @@ def stack_for(name: str) -> Iterator[None]:
     TCSyntaxError
         TC012, with the cure.
     """
-    try:
-        yield
-    except RecursionError:
-        what = f"an expression of '{name}' is deeper than the stack of Python"
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None or not issubclass(kind, RecursionError):
+            return
+        what = f"an expression of '{self._name}' is deeper than the stack of Python"
         cure = Note("split it by temporaries, each a statement: t(i) = ..., then use t(i)")
         limit = Note(f"sys.getrecursionlimit() is {sys.getrecursionlimit()}")
-    else:
-        return
-    raise_one(Diagnostic("TC012", what, notes=(cure, limit)))
+        raise_one(Diagnostic("TC012", what, notes=(cure, limit)))

@@ -42,6 +42,10 @@ def tell_apart(
     TCTypeError
         If an argument is missing, too many, given twice or unknown.
     """
+    if len(args) == len(definition.params) and (
+        not keywords or keywords.keys() <= {g.name for g in definition.generics}
+    ):
+        return Arguments(tuple(args), None, keywords)  # as most calls are
     params = [p.name for p in definition.params]
     signature = f"{definition.name}({', '.join(params)})"
     if len(args) > len(params):

@@ -65,14 +65,14 @@ class KernelCall:
         NumberError
             If an integer is none of its parameter's type.
         """
+        operands: list[Any] = []
         for v, a, t in zip(values, arrays, variant.signature.params, strict=True):
-            if not t.shape:
+            if t.shape:
+                operands.append(a if is_addressable(a) else a.copy())
+            else:
                 check_number(v, a, t.name, t.dtype)
-        operands = tuple(
-            (a if is_addressable(a) else a.copy()) if t.shape else v
-            for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
-        )
-        call = KernelCall(variant, sizes, operands)
+                operands.append(v)
+        call = KernelCall(variant, sizes, tuple(operands))
         call.check_memory()
         return call
 
@@ -80,7 +80,7 @@ class KernelCall:
     def return_types(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
         """Types and shapes of the returns."""
         return tuple(
-            (numpy_dtype(t.dtype), tuple(s.evaluate(self.sizes) for s in t.shape))
+            (numpy_dtype(t.dtype), tuple([s.evaluate(self.sizes) for s in t.shape]))
             for t in self.variant.signature.returns
         )
 
@@ -114,13 +114,13 @@ class KernelCall:
             for o, t in zip(self.operands, signature.params, strict=True)
         ]
         outs = None if self.outs is None else [element_strides(o) for o in self.outs]
-        return view_of(signature, self.sizes, inputs, outs)
+        return view_of(signature, self.sizes, inputs, outs, [s for _, s in self.return_types])
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells this call's entry from others of the same definition."""
-        places = tuple((a.shape, a.strides) for a in self._arrays)
-        return (self.variant, self.spec, places, self.outs is None)
+        places = tuple([(a.shape, a.strides) for a in self._arrays])
+        return (self.variant, tuple(self.sizes.values()), places, self.outs is None)
 
     def check_memory(self) -> None:
         """Refuse what no memory holds, and what addresses of 64 bits would not count right.
@@ -130,13 +130,14 @@ class KernelCall:
         AllocationError
             If an output or a temporary would have 2**52 bytes or more.
         """
-        temporaries = [
-            (f"'{name}'", shape, dtype.size_bytes)
-            for name, dtype, shape in self.variant.signature.temporaries
-        ]
-        for what, shape, item in (*self._outputs, *temporaries):
+        signature = self.variant.signature
+        for t, (kind, extents) in zip(signature.returns, self.return_types, strict=True):
+            if _elements(extents) * kind.itemsize >= _MOST_BYTES:
+                raise self._no_memory(f"output '{t.name}'", t.shape, kind.itemsize)
+        for name, dtype, shape in signature.temporaries:
+            item = dtype.size_bytes
             if self._bytes_of(shape, item) >= _MOST_BYTES:
-                raise self._no_memory(what, shape, item)
+                raise self._no_memory(f"'{name}'", shape, item)
 
     def no_memory(self) -> AllocationError:
         """Return the error where memory ended: it names the largest output and its bytes."""
@@ -149,7 +150,7 @@ class KernelCall:
         return [(f"output '{t.name}'", t.shape, t.dtype.size_bytes) for t in returns]
 
     def _bytes_of(self, shape: tuple[Size, ...], item: int) -> int:
-        return prod(max(1, n.evaluate(self.sizes)) for n in shape) * item
+        return _elements([n.evaluate(self.sizes) for n in shape]) * item
 
     def _no_memory(self, what: str, shape: tuple[Size, ...], item: int) -> AllocationError:
         symbols = ", ".join(map(str, shape))
@@ -269,6 +270,11 @@ class KernelCall:
             and not ((r, p) in self.variant.signature.inplace and is_same_view(out, x))
             for p, x in enumerate(self.operands)
         )
+
+
+def _elements(extents: Sequence[int]) -> int:
+    """Return what has to be addressable of an array: where it is empty, its other extents."""
+    return prod([n if n > 1 else 1 for n in extents])
 
 
 def _form(array: Array) -> ArrayForm:

@@ -50,7 +50,8 @@ class HostCalls:
         result_of = self._dispatch.result
         if given.outputs is None:
             example = _example(given.values, arrays)
-            result = self._run(replace(call, outs=call.initial()), given, example)
+            begun = call.initial()
+            result = self._run(replace(call, outs=begun) if begun else call, given, example)
             convert = like(example)
             if len(self._dispatch.returns) == 1:
                 return convert(result) if isinstance(result, np.ndarray) else result
@@ -68,16 +69,21 @@ class HostCalls:
 
     def call_of(self, given: Arguments) -> tuple[KernelCall, list[Array]]:
         """Return a call with these arguments, and the arguments as arrays."""
+        variant, sizes, arrays = self.bound(given)
+        return KernelCall.of(variant, sizes, given.values, arrays), arrays
+
+    def bound(self, given: Arguments) -> tuple[Variant, dict[str, int], list[Array]]:
+        """Return the variant that takes these arguments, their sizes, and them as arrays."""
         session, definition = self._dispatch.session, self._dispatch.definition
         for v, p in zip(given.values, definition.params, strict=True):
-            declared = BY_NAME.get(p.type.name) if isinstance(v, int) and p.type else None
-            if declared is not None and declared.is_integer:
-                check_integer(v, p.name, declared)
+            if isinstance(v, int) and p.type:
+                declared = BY_NAME.get(p.type.name)
+                if declared is not None and declared.is_integer:
+                    check_integer(v, p.name, declared)
         arrays = [as_array(v, n) for v, n in zip(given.values, self._dispatch.params, strict=True)]
         if not any(a.ndim for a in arrays):
             arrays = _as_tensors_of_rank_0(definition, given.values, arrays)
-        variant, sizes = session.bind(definition, arrays, given.generics)
-        return KernelCall.of(variant, sizes, given.values, arrays), arrays
+        return *session.bind(definition, arrays, given.generics), arrays
 
     def _run(self, call: KernelCall, given: Arguments, example: object = None) -> Any:
         try:

@@ -189,16 +189,16 @@ class WithGradient(Generic[K]):
         kernel = whole_of(self.kernel)  # of a gradient, for which kept values are no parameters
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
-        call = kernel.call(*values, **given.generics)
-        checked = call.variant.signature
-        made = self.of(call.variant, call.sizes)
+        variant, sizes = kernel.bound(values, given.generics)
+        checked = variant.signature
+        made = self.of(variant, sizes)
         if not made.first:
-            made.first.append((checked.params, call.sizes))
+            made.first.append((checked.params, sizes))
         if self._copy:
             is_own = {id(v) for v in given.values[:own_values]}
             copies = {id(v): v if id(v) in is_own else own(v, n) for n, v in by_name.items()}
             values = tuple(copies[id(v)] for v in values)
-        results = Beforehand(made, call.variant, call.sizes).run(*values)
+        results = Beforehand(made, variant, sizes).run(*values)
         listed = tuple(results) if len(made.forward.returns) > 1 else (results,)
         outputs = listed[: len(checked.returns)]
         found = dict(zip(made.forward.returns, listed, strict=True))
@@ -207,7 +207,7 @@ class WithGradient(Generic[K]):
             handed = {id(o) for o in outputs}
             kept = [own(k, "") if id(k) in handed else k for k in kept]
         by_return = {t.name: o for o, t in zip(outputs, checked.returns, strict=True)}
-        pull = Pull(made, values, kept, by_return, call.sizes, copy=self._copy)
+        pull = Pull(made, values, kept, by_return, sizes, copy=self._copy)
         return (self.kernel.result(outputs) if len(outputs) > 1 else outputs[0]), pull
 
     def with_grad(self, /, **generics: Any) -> WithGradient[K]:

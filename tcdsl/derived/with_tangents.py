@@ -93,7 +93,7 @@ class WithTangents(Generic[K]):
         kernel = whole_of(self.kernel)  # of a gradient, for which kept values are no parameters
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
-        bound = kernel.call(*values, **given.generics).variant
+        bound, _ = kernel.bound(values, given.generics)
         checked = bound.signature
         found = self._directions(checked, directions)
         made = self.of(bound, tuple(found))

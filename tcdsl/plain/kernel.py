@@ -124,6 +124,16 @@ class PlainKernel(Described):
             else self._host.call_of(given)[0]
         )
 
+    def bound(
+        self, args: Sequence[Any], generics: Mapping[str, Any]
+    ) -> tuple[Variant, Mapping[str, int]]:
+        """Return what takes these arguments, and the sizes that they bring."""
+        if any(map(is_on_device, args)):
+            call = self.call(*args, **generics)
+            return call.variant, call.sizes
+        variant, sizes, _ = self._host.bound(self.arguments(args, generics))
+        return variant, sizes
+
     def arguments(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
         """Return parameters, outputs and generics of a call."""
         return self._dispatch.arguments(args, keywords)

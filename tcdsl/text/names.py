@@ -32,6 +32,8 @@ def generic_values(definition: Def, given: Mapping[str, Any]) -> dict[str, int |
     TCTypeError
         If a value is neither.
     """
+    if not given:
+        return {}
     types = type_variables(definition)
     known = {g.name for g in definition.generics}
     # a name that is no generic's is for the check to refuse

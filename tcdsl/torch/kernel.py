@@ -79,6 +79,13 @@ class Kernel(DifferentiableKernel):
         with torch.no_grad():  # nothing is computed that training could miss
             return super().call(*args, **generics)
 
+    def bound(
+        self, args: Sequence[Any], generics: Mapping[str, Any]
+    ) -> tuple[Variant, Mapping[str, int]]:
+        """Return what takes these arguments, and the sizes that they bring."""
+        with torch.no_grad():  # as above
+            return super().bound(args, generics)
+
     def _forget_choices(self, variant: Variant) -> None:
         super()._forget_choices(variant)
         forget_choices(self)

@@ -41,13 +41,15 @@ def check_given(
     ShapeError
         If one has other extents.
     """
-    known = {name: n for name, a in arrays.items() if (n := number_of(a)) is not None}
+    known = {
+        name: n for name, a in arrays.items() if not a.ndim and (n := number_of(a)) is not None
+    }
     known |= sizes
     for given in origin.given:
         if given.name not in arrays:
             continue
         shape = arrays[given.name].shape
-        wanted = tuple(extent.evaluate(known) for extent in given.shape)
+        wanted = tuple([extent.evaluate(known) for extent in given.shape])
         if shape != wanted:
             symbols = ", ".join(map(str, given.shape)) + ("," if len(wanted) == 1 else "")
             what = f"of the shape of '{given.output}'," if given.output else "as it was kept,"

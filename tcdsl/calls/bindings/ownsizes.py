@@ -129,7 +129,9 @@ class OwnSizes(Binding):
         sizes = exact.sizes or ()
         if not names or not all(n for name, n in sizes if name in names):
             return exact
-        return replace(exact, sizes=tuple(x for x in sizes if x[0] not in names), open=names)
+        others = tuple([x for x in sizes if x[0] not in names])
+        deterministic = exact.is_deterministic
+        return Spec(others, exact.layouts, exact.threads, exact.is_small, deterministic, names)
 
     def _config_of_open(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Config | None:
         """Return the analytic choice of an executable that leaves sizes open, None for none.

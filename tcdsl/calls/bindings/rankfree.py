@@ -186,6 +186,7 @@ def view_of(
     sizes: Mapping[str, int],
     inputs: Sequence[Strides] | None = None,
     outs: Sequence[Strides] | None = None,
+    shapes: Sequence[Sequence[int]] | None = None,
 ) -> View | RowView | None:
     """Return the operands of a call with their dimensions collapsed; None where it has no such.
 
@@ -201,10 +202,13 @@ def view_of(
     inputs, outs : sequence of tuple of int, optional
         Strides of the parameters, () for numbers, and of the results, in elements; C order where
         they are left out.
+    shapes : sequence of tuple of int, optional
+        Of the results, where they are known.
     """
     if signature.pointwise is None and signature.rowwise is None:
         return None
-    shapes = [[n.evaluate(sizes) for n in t.shape] for t in signature.returns]
+    if shapes is None:
+        shapes = [[n.evaluate(sizes) for n in t.shape] for t in signature.returns]
     if inputs is None:
         inputs = [in_c_order([n.evaluate(sizes) for n in t.shape]) for t in signature.params]
     written = [in_c_order(shape) for shape in shapes] if outs is None else [*outs]

@@ -338,15 +338,15 @@ class Session:
         TCError
             If generics, types, ranks or sizes do not fit the definition.
         """
-        form = None
-        if self.origin is None and gpu is None and not each:
-            form = form_of(definition, arrays, generics)
+        form = None if gpu or each else form_of(definition, arrays, generics)
         if form is None:
             return self._bind(definition, arrays, generics, gpu, each)
         found = self._met.find(form)
         if found is None:
             found = self._bind(definition, arrays, generics, gpu, each)
             self._met.keep(form, definition, *found)
+        elif self.origin is not None:
+            _check_given(self.origin, definition, arrays, found[1])
         return found
 
     def _bind(
@@ -375,9 +375,11 @@ class Session:
         # a number is converted to its parameter's type, so only arrays have to match: a silent copy
         # of one would hide what a kernel costs
         expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
-        numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
-        known = (n for n in checked.scalars if numbers[n] is not None or n in each)
-        scalars = {n: numbers[n] for n in known}
+        scalars: dict[str, int | None] = {}
+        if checked.scalars:
+            numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
+            known = (n for n in checked.scalars if numbers[n] is not None or n in each)
+            scalars = {n: numbers[n] for n in known}
         if self.origin is None:
             return variant, bind(checked, shapes, expected, scalars)
         refused: ShapeError | None = None
@@ -386,9 +388,7 @@ class Session:
         except ShapeError as error:  # the origin says more than the constraints of the text do
             refused = error
             sizes = bind(replace(checked, constraints=()), shapes, expected, scalars)
-        names = [p.name for p in definition.params]
-        call = f"{definition.name}({', '.join(names)})"
-        check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
+        _check_given(self.origin, definition, arrays, sizes)
         if refused is not None:
             raise refused
         return variant, sizes
@@ -441,6 +441,18 @@ class Session:
     def _has_configs(self) -> bool:
         settings = self.settings
         return settings.tune != "off" and (bool(settings.configs) or self.database.exists())
+
+
+def _check_given(
+    origin: Gradient,
+    definition: nodes.Def,
+    arrays: Sequence[Operand | AbstractArray],
+    sizes: Mapping[str, int],
+) -> None:
+    """Check what calls of a gradient hand on of the forward pass, and its adjoints."""
+    names = [p.name for p in definition.params]
+    call = f"{definition.name}({', '.join(names)})"
+    check_given(origin, dict(zip(names, arrays, strict=True)), sizes, call)
 
 
 @on_own_stack

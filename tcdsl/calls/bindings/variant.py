@@ -238,10 +238,12 @@ class Variant(OwnSizes):
         None where that is neither at hand nor being built. Sizes that had it keep it, whatever is
         compiled later, and so do those that differ by the number of images only.
         """
+        windows = LONG_FORMS - {SHARING_FORM}  # forms with a list of the taps of known windows
+        if windows.isdisjoint(self._own_forms()):
+            return None
         common = self._made.at_hand(spec, sizes, self.signature.sizes)
         like = self._left_open(exact)
-        windows = LONG_FORMS - {SHARING_FORM}  # forms with a list of the taps of known windows
-        if like in self._general or windows.isdisjoint(self._own_forms()):
+        if like in self._general:
             return None
         if common is None and spec not in self._asides:
             return None

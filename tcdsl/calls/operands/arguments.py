@@ -39,6 +39,8 @@ def as_array(value: object, name: str, *, is_output: bool = False) -> Array:
         If it is none of these, its elements are more than its memory (a mask, units, a record of
         gradients), or its bytes are in foreign order.
     """
+    if type(value) is np.ndarray and value.dtype.isnative:
+        return value
     if is_output and not isinstance(value, np.ndarray) and not has_dlpack(value):
         # a number or a list would be copied, and the result be lost with the copy
         raise TCTypeError(

@@ -38,8 +38,11 @@ def walked(places: Sequence[int | None], strides: Strides, rank: int) -> Strides
 
     places: where each of its dimensions lies among those; see `Pointwise`.
     """
-    along = {p: s for p, s in zip(places, strides, strict=True) if p is not None}
-    return tuple(along.get(d, 0) for d in range(rank))
+    along = [0] * rank
+    for place, stride in zip(places, strides, strict=True):
+        if place is not None:
+            along[place] = stride
+    return tuple(along)
 
 
 def collapsed(box: Sequence[int], operands: Sequence[Strides], results: int) -> View:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import Strides
@@ -114,12 +115,12 @@ def _steps(dim: _Dim) -> int:
 def _joined(
     extents: Sequence[int], dims: Sequence[int], operands: Sequence[Strides], *, is_ordered: bool
 ) -> list[_Dim]:
-    found = [(extents[d], tuple(s[d] for s in operands)) for d in dims]
-    if not is_ordered:
+    found = [(extents[d], tuple([s[d] for s in operands])) for d in dims]
+    if not is_ordered and len(found) > 1:
         found.sort(key=_steps, reverse=True)
     joined: list[_Dim] = []
     for extent, steps in found:
-        if joined and all(o == s * extent for o, s in zip(joined[-1][1], steps, strict=True)):
+        if joined and joined[-1][1] == tuple([s * extent for s in steps]):
             joined[-1] = joined[-1][0] * extent, steps
         else:
             joined.append((extent, steps))
@@ -142,10 +143,17 @@ def _any(rank: int) -> Layout:
 
 def _layout(dims: Sequence[int], steps: Sequence[int], walked: int, across: int) -> Layout:
     """Return what is known of an operand: steps of 1 or 0 where it is walked, or of 1 across."""
-    rank, step = len(dims), dict(zip(dims, steps, strict=True))
-    if walked not in step:
+    rank, unit = len(dims), None
+    if walked not in dims:
         return _any(rank)
-    if step[walked] == 0:
-        return Layout(rank, False, None, (dims.index(walked),))
-    unit = next((d for d in (walked, across) if step.get(d) == 1), None)
-    return Layout(rank, False, None if unit is None else dims.index(unit))
+    for at, (d, step) in enumerate(zip(dims, steps, strict=True)):
+        if d == walked and step == 0:
+            return _known(rank, None, (at,))
+        if step == 1 and (d == walked or (d == across and unit is None)):
+            unit = at
+    return _known(rank, unit, ())
+
+
+@cache
+def _known(rank: int, unit: int | None, zeros: tuple[int, ...]) -> Layout:
+    return Layout(rank, False, unit, zeros)

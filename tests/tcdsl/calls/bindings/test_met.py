@@ -52,9 +52,26 @@ def test_calls_with_a_gradient_bind_a_form_once(bound: list[str]) -> None:
     for _ in range(3):
         check(4, 2)
     assert bound == each
-    check(5, 2)
+    check(5, 2)  # of a kind that was met: its extents are read, nothing else
+    assert bound == each
     check(4, 7)
-    assert bound == 3 * each
+    assert bound == 2 * each
+
+
+def test_new_forms_of_a_known_kind_are_checked(bound: list[str]) -> None:
+    text = "def slide(float(N,W) I, float(K) w) -> (O) { O(n, x) +=! I(n, x + k) * w(k) }"
+    back: Any = tc.grad(tc.define(text))
+    for n in (2, 3):
+        assert back.call(ones(n, 6), ones(3), ones(n, 4)).sizes["N"] == n
+    assert bound == ["d_slide"]
+    with pytest.raises(ValueError, match=r"d_O of the shape of 'O'.* = \(3, 4\), got \(3, 5\)"):
+        back.call(ones(3, 6), ones(3), ones(3, 5))
+    with pytest.raises(ValueError, match="N = 3"):
+        back.call(ones(3, 6), ones(3), ones(4, 4))
+    forward: Any = tc.define(text)
+    assert forward.call(ones(2, 6), ones(3)).sizes == {"N": 2, "W": 6, "K": 3}
+    with pytest.raises(ValueError, match="K"):
+        forward.call(ones(2, 6), ones(8))
 
 
 def test_generics_that_are_equal_are_not_the_same(bound: list[str]) -> None:
