@@ -177,8 +177,8 @@ class Size(tuple[int, ...]):
         return count
 
     def __getitem__(self, at: Any) -> Any:  # of a slice a Size
-        found = super().__getitem__(at)
-        return Size(found) if isinstance(at, slice) else found
+        found = tuple.__getitem__(self, at)  # `super()` would take as long as all else
+        return Size(found) if type(found) is tuple else found
 
     def __add__(self, other: Any) -> Any:
         return Size(super().__add__(other))

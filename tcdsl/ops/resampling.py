@@ -286,7 +286,7 @@ def grid_sample(
             "nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: "
             f"'{mode}'"
         )
-    h, w = input.shape[2:]
+    _, _, h, w = input.shape
     op = _sample(mode, edges[padding_mode], bool(align_corners), h * w < _INT32)
     return op(input.flatten(2), grid, h, w)  # type: ignore[no-any-return]
 
