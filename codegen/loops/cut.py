@@ -8,8 +8,7 @@
     simd for (i = to; i < n; i++) O[i] = 0.0f;
 
 Loop splitting by index sets (Griebl, Feautrier, Lengauer 2000). What is left are copies and
-fillings without masks: 4 MB of zeros with a few columns among them, the gradient of a slice, took
-270 us and take 100 (1 thread, AVX2, loaded machine). Only loops whose conditions are all the same
+fillings without masks, as in the gradient of a slice. Only loops whose conditions are all the same
 are cut, long ones with short bodies: a compiler has three texts for one.
 """
 
