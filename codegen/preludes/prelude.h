@@ -225,7 +225,8 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
 /* Masks: tc_tail_v16f32(n) has the first n lanes (n < 0: none, n > 16: all), tc_range_(low, high)
  * lanes low..high-1. tc_loadm gives 0 in lanes outside the mask and does not touch their memory,
  * tc_loadf gives those of fill; tc_storem writes the mask's lanes only; tc_keep(m, a, b) chooses.
- * tc_storet is tc_storem of the first lanes, and most often of all: for what has no quick one. */
+ * tc_storet is tc_storem of the first lanes, and most often of all, tc_storer of lanes that follow
+ * each other: for what has no quick one. */
 #define TC_CLAMP(n, N) ((n) < 0 ? 0 : (n) > (N) ? (N) : (n))
 
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
@@ -251,6 +252,7 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
     __builtin_ia32_storeup##W##512_mask((void *)p, (F)v, m);                                       \
   }                                                                                               \
   TC_FN void tc_storet_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }          \
+  TC_FN void tc_storer_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }          \
   TC_FN tc_v##S tc_keep_v##S(tc_m##S m, tc_v##S a, tc_v##S b) {                                    \
     return (tc_v##S)TC_BLEND(W, m, (F)a, (F)b);                                                    \
   }
@@ -291,6 +293,13 @@ TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
   }
   if (i & 1) *(TC_PIECE_4 *)p = h[0];
 }
+/* The same of lanes that follow each other, from any on. */
+TC_FN void tc_store_range(void *to, int i, TC_MASK_s v) {
+  int low = i ? __builtin_ctz(i) : 0;
+  TC_MASK_s from = low + (TC_MASK_s){0, 1, 2, 3, 4, 5, 6, 7};
+  if (low) v = __builtin_ia32_permvarsi256(v, from);
+  tc_store_pieces((char *)to + 4 * low, i >> low, v);
+}
 #define TC_VECTOR_MASK(S, T, N, SI, TI, F, W)                                                     \
   TC_VECTOR_MASK_TYPE(S, T, N, SI, TI)                                                            \
   TC_FN tc_v##S tc_loadm_v##S(const tc_##T *p, tc_m##S m) {                                        \
@@ -308,6 +317,11 @@ TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
       tc_store_v##S(p, v);                                                                        \
     else                                                                                          \
       tc_store_pieces(p, i, (TC_MASK_s)v);                                                        \
+  }                                                                                               \
+  TC_FN void tc_storer_v##S(tc_##T *p, tc_m##S m, tc_v##S v) {                                     \
+    int i = __builtin_ia32_movmskps256((tc_native_f32)m);                                         \
+    if (i == 255) return tc_store_v##S(p, v);                                                     \
+    tc_store_range(p, i, (TC_MASK_s)v);                                                           \
   }
 #else
 #define TC_VECTOR_MASK(S, T, N, SI, TI, F, W)                                                     \
@@ -324,7 +338,8 @@ TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
     for (int i = 0; i < N; i++)                                                                   \
       if (m[i]) p[i] = v[i];                                                                      \
   }                                                                                               \
-  TC_FN void tc_storet_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }
+  TC_FN void tc_storet_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }          \
+  TC_FN void tc_storer_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }
 #endif
 #endif
 
@@ -507,6 +522,20 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
   TC_SPREAD(NS##f32, f32, NS, NS##i32) TC_SPREAD(NL##f64, f64, NL, NL##i64)
 TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
 
+/* gcc 12 widens half a register at a time, and narrows by a dozen shuffles. */
+#if TC_VECTOR_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
+#define TC_LONGS(h, V) ((V)__builtin_ia32_pmovsxdq256(h))
+#else
+#define TC_LONGS(h, V) __builtin_convertvector(h, V)
+#endif
+#if TC_VECTOR_BYTES == 32
+#define TC_INTS(a, b, NS, NL)                                                                     \
+  __builtin_shufflevector((tc_v##NS##i32)(a), (tc_v##NS##i32)(b), 0, 2, 4, 6, 8, 10, 12, 14)
+#else
+#define TC_INTS(a, b, NS, NL)                                                                     \
+  __builtin_shufflevector(__builtin_convertvector(a, tc_half_i32),                                \
+                          __builtin_convertvector(b, tc_half_i32), TC_LOW_##NL, TC_HIGH_##NL)
+#endif
 /* Lanes of 32 bits as elements of 64 at p, p + 1, ...: tc_storew writes the first n, tc_loadn reads
  * lanes low <= i < high of what 32 bits hold; the others are 0. */
 #define TC_WIDENED(NS, NL)                                                                        \
@@ -514,8 +543,7 @@ TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
   TC_FN void tc_storew_v##NS##i32(tc_i64 *p, tc_i64 n, tc_v##NS##i32 v) {                          \
     tc_half_i32 low = __builtin_shufflevector(v, v, TC_LOW_##NL);                                 \
     tc_half_i32 high = __builtin_shufflevector(v, v, TC_HIGH_##NL);                               \
-    tc_v##NL##i64 a = __builtin_convertvector(low, tc_v##NL##i64);                                \
-    tc_v##NL##i64 b = __builtin_convertvector(high, tc_v##NL##i64);                               \
+    tc_v##NL##i64 a = TC_LONGS(low, tc_v##NL##i64), b = TC_LONGS(high, tc_v##NL##i64);            \
     if (TC_SLOW_MASKS && n >= NS) {                                                               \
       tc_store_v##NL##i64(p, a);                                                                  \
       tc_store_v##NL##i64(p + NL, b);                                                             \
@@ -525,11 +553,11 @@ TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
     tc_storem_v##NL##i64(p + NL, tc_tail_v##NL##i64(n - NL), b);                                  \
   }                                                                                               \
   TC_FN tc_v##NS##i32 tc_loadn_v##NS##i32(const tc_i64 *p, tc_i64 low, tc_i64 high) {             \
+    if (TC_SLOW_MASKS && low <= 0 && high >= NS)                                                  \
+      return TC_INTS(tc_load_v##NL##i64(p), tc_load_v##NL##i64(p + NL), NS, NL);                  \
     tc_v##NL##i64 a = tc_loadm_v##NL##i64(p, tc_range_v##NL##i64(low, high));                      \
     tc_v##NL##i64 b = tc_loadm_v##NL##i64(p + NL, tc_range_v##NL##i64(low - NL, high - NL));       \
-    tc_half_i32 c = __builtin_convertvector(a, tc_half_i32);                                      \
-    tc_half_i32 d = __builtin_convertvector(b, tc_half_i32);                                      \
-    return __builtin_shufflevector(c, d, TC_LOW_##NL, TC_HIGH_##NL);                              \
+    return TC_INTS(a, b, NS, NL);                                                                 \
   }
 #define TC_LOW_2 0, 1
 #define TC_LOW_4 0, 1, 2, 3

@@ -10,7 +10,7 @@ that are turned around in registers.
 
 from __future__ import annotations
 
-from tcdsl.codegen.forms.contraction.kernel import intrinsic
+from tcdsl.codegen.forms.contraction.kernel import LINE, intrinsic
 from tcdsl.codegen.forms.contraction.pack import (
     ROWS,
     Packer,
@@ -79,12 +79,14 @@ def _lay(p: Packer) -> Stmt:
     """Return the packing of a block whose vectors are columns every so many apart.
 
     Squares of columns that follow each other by such vectors are turned around and wait for some
-    rows, until they go to their panels: what a panel has of a square is some of its columns.
+    rows, until they go to their panels: what a panel has of a square is some of its columns. All
+    vectors of a cache line are read before the next rows.
     """
     x, far, i, k, row, end = map(i64, ("x", "far", "i", "k", "row", "end"))
     every, count, inner, steps = map(i64, ("every", "count", "inner", "steps"))
+    near, line = i64("near"), max(p.lanes, LINE // (p.source.bits // 8))
     mask, wide = Mask(p.dtype, p.lanes), Vector(p.dtype, p.lanes)
-    deep, square = Elem("deep", (i,), mask), Elem("square", (i,), wide)
+    deep, square = Elem("deep", (add(sub(far, near), i),), mask), Elem("square", (i,), wide)
     held = Elem("held", (add(mul(sub(k, row), p.lanes), i),), wide)
     own_steps = ceil_div(max64(sub(count, add(x, i)), 0), every)
     at = offset(column_of(p), add(along_k(p, k), far))
@@ -98,15 +100,16 @@ def _lay(p: Packer) -> Stmt:
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
         loop(i, 0, p.lanes, assign(held, square), mark=Unroll()),
     )
-    strip = block(
-        Let(end, min64(add(row, ROWS), i64("depth"))),
-        turn,
-        loop(i, 0, p.lanes, _pieces(p, held)),
-    )
+    tails = loop(i, 0, p.lanes, assign(deep, tail_of(p, sub(own_steps, far))))
+    strip = block(turn, loop(i, 0, p.lanes, _pieces(p, held)))
+    behind = min64(add(near, line), steps)
+    rows = Let(end, min64(add(row, ROWS), i64("depth")))
     squares = block(
-        Array("deep", mask, (p.lanes,)),
-        loop(i, 0, p.lanes, assign(deep, tail_of(p, sub(own_steps, far)))),
-        loop(row, 0, i64("depth"), strip, step=ROWS),
+        Array("deep", mask, (line,)),
+        loop(far, near, behind, tails, step=p.lanes),
+        loop(
+            row, 0, i64("depth"), rows, loop(far, near, behind, strip, step=p.lanes), step=ROWS
+        ),
     )
     return block(
         Let(inner, min64(every, count)),
@@ -118,7 +121,7 @@ def _lay(p: Packer) -> Stmt:
             inner,
             columns(p),
             Let(steps, ceil_div(sub(count, x), every)),
-            loop(far, 0, steps, squares, step=p.lanes),
+            loop(near, 0, steps, squares, step=line),
             step=p.lanes,
         ),
     )
@@ -141,6 +144,6 @@ def _pieces(p: Packer, held: Expr) -> Stmt:
             div(add(y, columns, width, -1), width),
             Let(left, min64(width, sub(count, start))),
             Let(tail, intrinsic("tc_range", p.vector, low, high, type=tail.type)),
-            loop(k, i64("row"), i64("end"), Eval(intrinsic("tc_storem", p.vector, to, tail, held))),
+            loop(k, i64("row"), i64("end"), Eval(intrinsic("tc_storer", p.vector, to, tail, held))),
         ),
     )

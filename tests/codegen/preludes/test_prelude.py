@@ -234,6 +234,9 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_m##S m = tc_range_v##S(low, high);                                                         \
     tc_store_v##S(out, tc_keep_v##S(m, tc_load_v##S(a), tc_splat_v##S((tc_##T)-7)));              \
   }                                                                                               \
+  TC_EXPORT void put_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {                 \
+    tc_storer_v##S(out, tc_range_v##S(low, high), tc_load_v##S(a));                               \
+  }                                                                                               \
   TC_EXPORT void folds_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
     tc_v##S v = tc_load_v##S(a);                                                                  \
     (void)n;                                                                                      \
@@ -299,7 +302,13 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_store_v##S(out + 6 * n, tc_last_v##S(v)), tc_store_v##S(out + 7 * n, tc_first_v##S(v));    \
     out[8 * n] = tc_lane_v##S(v);                                                                 \
   }
+/* n lanes of 32 bits from elements of 64, and back. */
+#define LONGS(NS)                                                                                 \
+  TC_EXPORT void longs(tc_i64 *out, const tc_i64 *a, tc_i64 n) {                                  \
+    tc_storew_v##NS##i32(out, n, tc_loadn_v##NS##i32(a, 0, n));                                   \
+  }
 #define ALL(NS, NL)                                                                               \
+  LONGS(NS)                                                                                       \
   PLACES(NS##f32, f32, NS, NS##i32) PLACES(NS##i32, i32, NS, NS##i32)                             \
   PLACES(NL##f64, f64, NL, NL##i64) PLACES(NL##i64, i64, NL, NL##i64)                             \
   SCANS(NS##f32, f32, NS) SCANS(NS##i32, i32, NS) SCANS(NL##f64, f64, NL) SCANS(NL##i64, i64, NL) \
@@ -445,6 +454,28 @@ def test_a_square_of_vectors_is_transposed(vectors: ctypes.CDLL, dtype: np.dtype
     out = np.empty_like(a)
     call(vectors, f"transpose_{c(dtype)}", out, a, lanes)
     np.testing.assert_array_equal(out, a.T)
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_lanes_that_follow_each_other_are_stored(
+    vectors: ctypes.CDLL, dtype: np.dtype[Any]
+) -> None:
+    lanes = lanes_of(vectors, dtype)
+    a = np.arange(1, lanes + 1).astype(dtype)
+    for low, high in ((low, high) for low in range(lanes + 1) for high in range(lanes + 1)):
+        out = np.zeros(lanes, dtype)
+        call(vectors, f"put_{c(dtype)}", out, a, low, high)
+        is_in = (np.arange(lanes) >= low) & (np.arange(lanes) < high)
+        np.testing.assert_array_equal(out, np.where(is_in, a, 0))
+
+
+def test_elements_of_64_bits_are_lanes_of_32(vectors: ctypes.CDLL) -> None:
+    lanes = lanes_of(vectors, np.dtype(np.int32))
+    a = np.arange(lanes, dtype=np.int64) * 65537 - 3
+    for n in range(lanes + 1):
+        out = np.full(lanes, 7, np.int64)
+        call(vectors, "longs", out, at_page_end(a[:n]) if n else a, n)
+        np.testing.assert_array_equal(out, np.where(np.arange(lanes) < n, a, 7))
 
 
 @pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
