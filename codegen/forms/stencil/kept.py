@@ -58,6 +58,7 @@ class Kept:
         self._shift = shift
         self._best: dict[str, Var] = {}  # by target: sums, extremes, what is only assigned
         self._places: dict[str, Var] = {}
+        self._wins: dict[str, Var] = {}  # of the tap at hand: the lanes that it takes
         self._leaders = {s.target: leader(stencil, s) for s in stencil.windows if s.is_arg}
         for s in stencil.windows:
             if s.op not in ("=", "=!") and not s.is_arg:
@@ -96,7 +97,12 @@ class Kept:
         elif s.target in self._best:
             best = self._best[s.target]
             op = operator(s.op).removeprefix("arg")
-            self._block.level.stmts.append(Assign(best, combined(op, value, best)))
+            wins = self._wins.pop(s.target, None)
+            kept = combined(op, value, best)
+            if wins is not None:  # which is a choice then, where a maximum of NaN takes three steps
+                assert isinstance(best.type, Vector)
+                kept = vexpr.vector_call("select", best.type, wins, value, best)
+            self._block.level.stmts.append(Assign(best, kept))
         else:
             self._best[s.target] = self._let("best", value)
 
@@ -118,6 +124,9 @@ class Kept:
             wins: Expr = Bin("&", Un("~", loses, t), Bin("==", best, best, t), t)
         else:
             wins = Bin(">" if is_max else "<", value, best, t)
+        if not walk.ctx.machine.has_masks:
+            wins = self._let("v", wins)
+            self._wins[s.target if lead is None else lead.target] = wins
         out.append(Assign(place, vexpr.vector_call("select", t, wins, here, place)))
 
     def _number(self, s: Statement, tap: Mapping[str, int]) -> int:
