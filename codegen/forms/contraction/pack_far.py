@@ -107,9 +107,7 @@ def _lay(p: Packer) -> Stmt:
     squares = block(
         Array("deep", mask, (line,)),
         loop(far, near, behind, tails, step=p.lanes),
-        loop(
-            row, 0, i64("depth"), rows, loop(far, near, behind, strip, step=p.lanes), step=ROWS
-        ),
+        loop(row, 0, i64("depth"), rows, loop(far, near, behind, strip, step=p.lanes), step=ROWS),
     )
     return block(
         Let(inner, min64(every, count)),
