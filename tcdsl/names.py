@@ -64,7 +64,7 @@ _WORDS = """
     median memory_format meshgrid min minimum mm mode moveaxis movedim msort mul mul_
     multinomial multiply multiply_ mv nan nan_to_num nan_to_num_ nanmean nanmedian
     nanquantile nansum narrow ne neg neg_ negative negative_ no_grad nonzero norm normal
-    not_equal numel ones ones_like orgqr ormqr outer permute pi pinverse pixel_shuffle
+    not_equal numel ones ones_like orgqr ormqr outer pdist permute pi pinverse pixel_shuffle
     pixel_unshuffle poisson positive potrf potri potrs pow prelu preserve_format prod
     promote_types pstrf put qr quantile rad2deg rad2deg_ rand rand_like randint
     randint_like randn randn_like randperm range ravel reciprocal reciprocal_ relu relu_

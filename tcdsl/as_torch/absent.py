@@ -32,7 +32,6 @@ REASONS = {
     "solve": "use torch.linalg.solve; " + _OLD,
     "lstsq": "use torch.linalg.lstsq; " + _OLD,
     "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
-    "pdist": "use torch.cdist(x, x) and the part above the diagonal",
     "pairwise_distance": "use torch.nn.functional.pairwise_distance",
     "__config__": "what it is built of is shown by `tcdsl doctor`",
     "fill": "use torch.full_like, or tensor.fill_",

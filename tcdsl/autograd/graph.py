@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -227,6 +228,12 @@ def _around(hooks: dict[int, tuple[int, Any]], outputs: Any, inputs: Any) -> Any
     return result
 
 
+@functools.cache
+def _node_type(name: str) -> type[Node]:
+    """Return the type of nodes of a name, which scripts that draw a graph read."""
+    return type(name, (Node,), {"__slots__": (), "__module__": "builtins"})
+
+
 class GradientEdge(NamedTuple):
     """An output of a node: where the gradient of a tensor arrives."""
 
@@ -264,3 +271,4 @@ setup("pack", Packed)
 setup("unpack", Packed.tensor)
 setup("packed", Packed)
 setup("leaf_node", AccumulateGrad.of)
+setup("node_type", _node_type)

@@ -100,6 +100,7 @@ static struct {
   PyObject *fit;         /* (leaf, gradient) -> the gradient in the leaf's shape and type, or an error */
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
   PyObject *leaf_node;   /* (leaf): what graphs show in its place */
+  PyObject *node_type;   /* (name): the type that Python sees a node of that name as, one below Node */
   PyObject *around;      /* (hooks, gradients, gradients of the inputs or None): what hooks make of the latter, or of
                             the former before the node runs; each a tuple, with None for none */
   PyObject *pack, *unpack, *packed; /* (hooks, tensor) -> of the type packed; (that, leaf or None) -> tensor */
@@ -126,6 +127,9 @@ static __thread int casting __attribute__((tls_model("initial-exec"))) = 0; /* w
 
 static inline int is_tensor(PyObject *o) {
   return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
+}
+static inline int is_node(PyObject *o) { /* its type may be one that Python saw it as */
+  return Py_TYPE(o) == node_type || (Py_TYPE(o) != tensor_type && PyType_IsSubtype(Py_TYPE(o), node_type));
 }
 static inline int is_set(PyObject *o) { return o && o != Py_None; }
 static inline PyObject *newref_or_none(void *o) { return Py_NewRef(o ? o : Py_None); }

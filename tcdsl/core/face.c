@@ -141,7 +141,8 @@ static int set_grad(Tensor *t, PyObject *value, void *unused) {
 
 static PyObject *get_fn(Tensor *t, void *unused) {
   (void)unused;
-  return is_tracked(t) < 0 ? NULL : newref_or_none(t->fn);
+  if (is_tracked(t) < 0) return NULL;
+  return t->fn ? shown(t->fn) : Py_NewRef(Py_None);
 }
 
 static PyObject *get_base(Tensor *t, void *unused) {

@@ -200,6 +200,7 @@ static PyObject *m_made_by(PyObject *m, PyObject *args) {
     PyObject *old = n->name;
     n->name = Py_NewRef(name);
     Py_DecRef(old);
+    if (Py_TYPE(n) != node_type) become(n, (PyTypeObject *)Py_NewRef(node_type)); /* until it is shown again */
   }
   return Py_NewRef(t);
 }
@@ -210,7 +211,7 @@ static PyObject *m_set_fn(PyObject *m, PyObject *args) {
   int nr;
   (void)m;
   if (!PyArg_ParseTuple(args, "OOi", &t, &fn, &nr)) return NULL;
-  if (!is_tensor(t) || (fn != Py_None && (Py_TYPE(fn) != node_type || nr < 0 || nr >= ((Node *)fn)->n_out))) {
+  if (!is_tensor(t) || (fn != Py_None && (!is_node(fn) || nr < 0 || nr >= ((Node *)fn)->n_out))) {
     PyErr_SetString(PyExc_TypeError, "set_fn takes a Tensor, a Node or None, and the number of an output");
     return NULL;
   }
@@ -377,7 +378,8 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
                {"construct", &py.construct}, {"is_laid", &py.is_laid}, {"leaf_node", &py.leaf_node},
-               {"around", &py.around},       {"pack", &py.pack},     {"unpack", &py.unpack}, {"packed", &py.packed}};
+               {"node_type", &py.node_type}, {"around", &py.around}, {"pack", &py.pack},     {"unpack", &py.unpack},
+               {"packed", &py.packed}};
   const char *name;
   PyObject *value;
   (void)m;

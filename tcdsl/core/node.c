@@ -82,7 +82,7 @@ static int leads_on(const Tensor *leaf) {
 
 static int is_open_edge(const Slot *edge) {
   if (!edge->o) return 0;
-  return Py_TYPE(edge->o) == node_type ? ((Node *)edge->o)->is_open : leads_on((Tensor *)edge->o);
+  return is_node(edge->o) ? ((Node *)edge->o)->is_open : leads_on((Tensor *)edge->o);
 }
 
 static void open_node(Node *n) {
@@ -101,7 +101,7 @@ static void open_graph(Node *from) {
     open_node(at);
     at->is_open |= ALL_OPEN;
     for (int k = 0; k < at->n_in; k++) {
-      if (!at->slot[k].o || Py_TYPE(at->slot[k].o) != node_type) continue;
+      if (!at->slot[k].o || !is_node(at->slot[k].o)) continue;
       if (n == room) {
         Node **more = realloc(todo, 2 * room * sizeof *todo);
         if (!more) break;
@@ -222,6 +222,23 @@ static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, P
   return failed ? -1 : 0;
 }
 
+/* Make a node one of a type, which is taken over. */
+static void become(Node *n, PyTypeObject *type) {
+  PyTypeObject *old = Py_TYPE(n);
+  n->ob_base.ob_base.ob_type = type;
+  Py_DecRef((PyObject *)old);
+}
+
+/* Return a node to Python, from now on of a type that is called as the node is: scripts walk graphs by these names. */
+static PyObject *shown(Node *n) {
+  if (Py_TYPE(n) == node_type && py.node_type) {
+    PyObject *type = PyObject_Vectorcall(py.node_type, &n->name, 1, NULL);
+    if (!type) return NULL;
+    become(n, (PyTypeObject *)type);
+  }
+  return Py_NewRef(n);
+}
+
 static PyObject *node_repr(Node *n) { return PyUnicode_FromFormat("<%U object at %p>", n->name, (void *)n); }
 static PyObject *node_name(Node *n, PyObject *unused) {
   (void)unused;
@@ -233,7 +250,10 @@ static PyObject *node_next(Node *n, void *unused) {
   PyObject *all = PyTuple_New(n->n_in);
   for (int i = 0; all && i < n->n_in; i++) {
     PyObject *o = n->slot[i].o, *at;
-    at = o && Py_TYPE(o) != node_type && py.leaf_node ? PyObject_Vectorcall(py.leaf_node, &o, 1, NULL) : newref_or_none(o);
+    if (o && !is_node(o) && py.leaf_node)
+      at = PyObject_Vectorcall(py.leaf_node, &o, 1, NULL);
+    else
+      at = o && is_node(o) ? shown((Node *)o) : newref_or_none(o);
     if (at) PyTuple_SetItem(all, i, Py_BuildValue("NL", at, n->slot[i].v));
     if (!at) Py_CLEAR(all);
   }
@@ -277,7 +297,8 @@ static PyType_Slot node_slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_travers
                                    {Py_tp_getset, node_getset},   {Py_tp_methods, node_methods},
                                    {0, NULL}};
 static PyType_Spec node_spec = {"tcdsl.core._core.Node", sizeof(Node), sizeof(Slot),
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                node_slots};
 
 /* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0) */
 

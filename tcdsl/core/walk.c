@@ -84,7 +84,7 @@ static int push(List *l, Node *n) {
 }
 
 static inline Node *node_at(const Slot *edge) {
-  return edge->o && Py_TYPE(edge->o) == node_type ? (Node *)edge->o : NULL;
+  return edge->o && is_node(edge->o) ? (Node *)edge->o : NULL;
 }
 
 enum { FAILED = -1, IS_HELD = 1 }; /* held: by another thread's backward */
@@ -262,7 +262,7 @@ static int expect_all(Run *run, PyObject *const *roots, int n_roots) {
     Node *n = run->all.at[i];
     for (int k = 0; n->is_wanted & RUNS && k < n->n_in && !failed; k++) {
       PyObject *o = n->slot[k].o;
-      if (o && Py_TYPE(o) != node_type && ((Tensor *)o)->hooks) failed = expect(run, (Tensor *)o);
+      if (o && !is_node(o) && ((Tensor *)o)->hooks) failed = expect(run, (Tensor *)o);
     }
   }
   return failed;

@@ -35,7 +35,26 @@ def softplus(x: Any) -> Any:
     return tc.logaddexp(x, tc.zeros_like(x))
 
 
-class ByOdds(Distribution):
+class SaidEitherWay(Distribution):
+    """What is said by `probs` or by `logits`; the other is kept once it was asked for."""
+
+    def _probs(self, logits: Any) -> Any:
+        raise NotImplementedError
+
+    def _logits(self, probs: Any) -> Any:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        held = vars(self)
+        other = {"probs": "logits", "logits": "probs"}.get(name)
+        if other not in held:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        with modes.enable_grad():  # for whoever asks next
+            held[name] = getattr(self, f"_{name}")(held[other])
+        return held[name]
+
+
+class ByOdds(SaidEitherWay):
     """What is said by a probability or by the logarithm of its odds; the other follows from it."""
 
     arg_constraints = {"probs": c.unit_interval, "logits": c.real}
@@ -49,14 +68,12 @@ class ByOdds(Distribution):
         value, *others = broadcast_all(value, *further.values())
         self._have(validate_args, **{name: value}, **dict(zip(further, others, strict=True)))
 
-    def __getattr__(self, name: str) -> Any:
-        held = vars(self)
-        if name == "probs" and "logits" in held:
-            return tc.sigmoid(held["logits"])
-        if name == "logits" and "probs" in held:
-            p = inner(held["probs"])
-            return p.log() - tc.log1p(-p)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    def _probs(self, logits: Any) -> Any:
+        return tc.sigmoid(logits)
+
+    def _logits(self, probs: Any) -> Any:
+        p = inner(probs)
+        return p.log() - tc.log1p(-p)
 
     @property
     def param_shape(self) -> Any:
@@ -253,7 +270,7 @@ class NegativeBinomial(ByOdds):
     variance = property(lambda self: self.mean / tc.sigmoid(-self.logits))
 
 
-class ByWeights(Distribution):
+class ByWeights(SaidEitherWay):
     """What is said by weights of kinds, or by their logarithms, along the last dimension."""
 
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}
@@ -276,13 +293,11 @@ class ByWeights(Distribution):
             value = value / value.sum(-1, keepdim=True)
         self._have(validate_args, event_dim, **{name: value})
 
-    def __getattr__(self, name: str) -> Any:
-        held = vars(self)
-        if name == "probs" and "logits" in held:
-            return tc.softmax(held["logits"], -1)
-        if name == "logits" and "probs" in held:
-            return inner(held["probs"]).log()
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    def _probs(self, logits: Any) -> Any:
+        return tc.softmax(logits, -1)
+
+    def _logits(self, probs: Any) -> Any:
+        return inner(probs).log()
 
     @property
     def param_shape(self) -> Any:

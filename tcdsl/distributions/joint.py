@@ -231,7 +231,7 @@ class MixtureSameFamily(Distribution):
             self._validate_args = validate_args
         self.mixture_distribution = mixture_distribution
         self.component_distribution = component_distribution
-        kinds = mixture_distribution.probs.shape[-1]
+        kinds = mixture_distribution.logits.shape[-1]
         if component_distribution.batch_shape[-1] != kinds:
             raise ValueError(
                 f"`mixture_distribution component` ({kinds}) does not equal "

@@ -3,6 +3,7 @@
 from tcdsl.nn import functional, init, parallel, utils
 from tcdsl.nn.modules.activation import *  # noqa: F403  # each file lists its layers
 from tcdsl.nn.modules.adaptive import *  # noqa: F403
+from tcdsl.nn.modules.adaptive_softmax import *  # noqa: F403
 from tcdsl.nn.modules.attention import *  # noqa: F403
 from tcdsl.nn.modules.container import *  # noqa: F403
 from tcdsl.nn.modules.conv import *  # noqa: F403

@@ -43,6 +43,7 @@ from tcdsl.ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from tcdsl.ops.between import pdist
 from tcdsl.ops.class_losses import (
     cross_entropy,
     multi_margin_loss,
@@ -215,6 +216,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "poisson_nll_loss",
     "prelu",

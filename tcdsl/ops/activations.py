@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, dtypes
 from tcdsl.ops.casting import lower
+from tcdsl.ops.internal import to
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.over import over
-from tcdsl.ops.pointwise import where
 from tcdsl.ops.spatial import without_rest
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -115,9 +115,11 @@ def rrelu(
     """Multiply what is not above 0 by a slope, in training by one drawn for each element."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = empty_beside(input, tuple(input.shape), input.dtype).uniform_(lower, upper)
-    made = where(input > 0, input, input * slopes)
-    return input.copy_(made) if inplace else made  # type: ignore[no-any-return]
+    below = input <= 0
+    drawn = empty_beside(input, (int(below.sum().item()),), dtypes.float64).uniform_(lower, upper)
+    slopes = input.new_ones(input.shape).masked_scatter_(below, to(drawn, input.dtype))
+    made: Tensor = input * slopes
+    return input.copy_(made) if inplace else made
 
 
 @cache

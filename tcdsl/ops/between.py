@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, dtypes, made_by
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.joins import stack
+from tcdsl.ops.masks import masked_select
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
 from tcdsl.ops.rules import NAMES, broadcast_shape, widen
@@ -166,6 +167,28 @@ def chained(matrices: list[Tensor]) -> Tensor:
     return product(0, count - 1)
 
 
+@wide
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Return the norms of the differences of all pairs of rows, each pair once.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, M)
+    p : float
+        The order of the norm, not below 0.
+
+    Returns
+    -------
+    Tensor, shape (N (N - 1) / 2,)
+        Of rows (0, 1), (0, 2), ..., (1, 2), ...
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    count = input.shape[0]
+    above = input.new_ones((count, count), dtype=dtypes.bool_).triu(1)
+    return made_by(masked_select(cdist(input, input, p), above), "PdistBackward0")
+
+
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
     """Return the powers of each element of a row, the highest first unless told otherwise."""
     count = x.shape[0] if N is None else N
@@ -177,7 +200,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return stack(powers if increasing else powers[::-1], 1)
 
 
-_FREE: tuple[Any, ...] = (cdist, tensordot, chain_matmul, vander)
+_FREE: tuple[Any, ...] = (cdist, pdist, tensordot, chain_matmul, vander)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
 _BOTH: tuple[Any, ...] = (inner, kron)

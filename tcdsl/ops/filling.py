@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl.chance.generator import Generator, default_generator
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, is_grad_enabled
 from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.rules import first
@@ -91,6 +91,9 @@ def _drawn(
     On a CPU `make` fills a row with those of a generator's words, in the order of the tensor's
     memory. On a GPU `op` does: element i has the number i of a fresh seed.
     """
+    if tensor.requires_grad and is_grad_enabled():  # nothing of what was there goes on
+        fresh = empty_in_memory(tensor)
+        return tensor.copy_(_drawn(fresh, make, op, *settings, generator=generator))
     source = default_generator if generator is None else generator
     if tensor._device:
         return _drawn_there(tensor, op, source.draw_seed(), settings)

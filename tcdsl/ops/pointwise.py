@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from tcdsl.core import Op, Tensor, empty, made_by, operator
 from tcdsl.core.dtypes import DType, bool_
 from tcdsl.ops.internal import filled
-from tcdsl.ops.rules import Operands, broadcast, floating, promote, same
+from tcdsl.ops.rules import NAMES, Operands, broadcast, floating, promote, same
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.writing import check_castable
 
@@ -50,7 +51,23 @@ square = ops.row("square", inplace=True)
 ceil = ops.row("ceil", text="each_ceil", integers="itself", inplace=True)
 floor = ops.row("floor", text="each_floor", integers="itself", inplace=True)
 trunc = ops.row("trunc", text="each_trunc", integers="itself", inplace=True, aliases=("fix",))
-round = ops.row("round", text="each_round", integers="itself", inplace=True)
+_round_behind = ops.op("round_behind")
+_round_before = ops.op("round_before")
+_round_plain = ops.op("each_round", integers="itself")
+
+
+def _round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Any:
+    """Round to a whole number, or to so many digits behind the point; halves to even."""
+    given = {} if out is None else {"out": out}
+    if decimals == 0:
+        return _round_plain(input, **given)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"\"round_cpu\" not implemented for '{NAMES[input.dtype.name]}'")
+    op = _round_behind if decimals > 0 else _round_before
+    return op(input, 10.0 ** builtins.abs(decimals), **given)
+
+
+round = ops.row("round", text="each_round", integers="itself", slow=_round, inplace=True)
 frac = ops.row("frac", inplace=True)
 
 

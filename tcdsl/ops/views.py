@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, view
-from tcdsl.ops.arguments import listed_as
+from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, from_numpy, view
+from tcdsl.core.dtypes import DType
+from tcdsl.ops.arguments import listed_as, with_numpys_names
 from tcdsl.ops.internal import clone
+from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish
 
 Shape = tuple[int, ...]
@@ -59,6 +61,7 @@ def viewed(
     """
 
     def made(slow: Function) -> Function:
+        slow = with_numpys_names(slow)
         found = View(name, rule, Recipe(vjp, (GRAD, *takes), (0,)), slow, int(several))
         found.__dict__.update(__name__=slow.__name__, __doc__=slow.__doc__, __wrapped__=slow)
         return cast(Function, found)
@@ -354,16 +357,43 @@ def _sizes(input: Tensor, wanted: Shape) -> Shape:
     return wanted
 
 
+def _as_type(input: Tensor, dtype: DType) -> Tensor:
+    """Return the bytes of a tensor as elements of another type."""
+    if dtype is input.dtype:
+        return alias(input)
+    old, new = input.dtype.itemsize, dtype.itemsize
+    kinds = f"to view {NAMES[input.dtype.name]} as {NAMES[dtype.name]} (different element sizes)"
+    if old != new:
+        if not input.ndim:
+            raise RuntimeError(f"self.dim() cannot be 0 {kinds}")
+        if input.stride(-1) != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {kinds}, but got {input.stride(-1)}")
+        if input.shape[-1] * old % new:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {new // old} {kinds}, but got "
+                f"{input.shape[-1]}"
+            )
+    if input._device:
+        raise NotImplementedError("view(dtype): tensors of a GPU keep their type; say cpu() first")
+    return from_numpy(input.detach()._array().view(dtype.numpy))
+
+
 @viewed("ViewBackward0", "reshaped", _reshaped, FORM)
 @listed_as("size")
-def view_as_shape(input: Tensor, *sizes: Any) -> Tensor:
-    """Return a view of another shape with the same elements in order.
+def view_as_shape(input: Tensor, *sizes: Any, dtype: DType | None = None) -> Tensor:
+    """Return a view of another shape with the same elements in order, or one of another type.
+
+    A type makes other numbers of the same bytes; nothing of that is recorded.
 
     Raises
     ------
     RuntimeError
         If there is none over this memory.
     """
+    if dtype is None and sizes and isinstance(sizes[0], DType):
+        dtype = sizes[0]
+    if dtype is not None:
+        return _as_type(input, dtype)
     found = plain(view_as_shape, input, _sizes(input, _listed(sizes)))
     if found is None:
         raise RuntimeError(

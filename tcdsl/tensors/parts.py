@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import Tensor, made_by
+from tcdsl.core import Tensor, is_grad_enabled, made_by, set_fn
 from tcdsl.ops.table import in_place, publish
 from tcdsl.ops.view_parts import sized_part, split_part, unbound
 from tcdsl.ops.views import dim_of
@@ -138,11 +138,17 @@ def _in_place(name: str) -> None:
     """Make `x.NAME_()`, which gives x the layout of the view `x.NAME()`."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if self.requires_grad:
-            raise RuntimeError(
-                f"{name}_(): a tensor that is recorded keeps its layout: say {name}()"
-            )
-        self.data = getattr(self, name)(*args, **kwargs)
+        if is_grad_enabled():
+            for one, said in ((self, "a"), (self._base, "a view of a")):
+                if one is not None and one.is_leaf and one.requires_grad:
+                    raise RuntimeError(
+                        f"{said} leaf Variable that requires grad is being used in an in-place "
+                        "operation."
+                    )
+        made = getattr(self, name)(*args, **kwargs)
+        self.data = made.detach()
+        if made.grad_fn is not None:
+            set_fn(self, made.grad_fn, made.output_nr)
         return self
 
     method.__name__ = f"{name}_"

@@ -103,7 +103,7 @@ def text_of(tensor: Tensor) -> str:
 
 def _joined(text: str, suffixes: list[str]) -> str:
     """Append suffixes, on the same line where they fit."""
-    last = len(text) - text.rfind("\n") - 1
+    last = len(text) - text.rfind("\n") + 1  # two more than there are, as PyTorch counts
     for suffix in suffixes:
         if last + len(suffix) + 2 > OPTIONS.linewidth:
             text += ",\n       " + suffix

@@ -1,6 +1,6 @@
 """What is done to parameters, gradients and sequences beside modules."""
 
-from tcdsl.nn.utils import parametrizations, parametrize, rnn, stateless
+from tcdsl.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from tcdsl.nn.utils.clip import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -20,6 +20,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",

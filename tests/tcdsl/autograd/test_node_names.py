@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl import library, nn
+from tcdsl.core import Node
 
 pytestmark = pytest.mark.cc
 
@@ -40,10 +41,23 @@ def _named(package: Any, nn: Any, expressions: list[str]) -> list[str]:
     )
     scope = {"torch": package, "nn": nn, "F": nn.functional, "x": x, "z": z}
     scope |= {"y": package.tensor(values.clip(0, 1)), "i": package.tensor([[0, 1, 2]] * 3)}
-    return [f"{e}: {eval(e, dict(scope)).grad_fn.name()}" for e in expressions]
+    nodes = [eval(e, dict(scope)).grad_fn for e in expressions]
+    return [f"{e}: {n.name()} {type(n).__name__}" for e, n in zip(expressions, nodes, strict=True)]
 
 
 @pytest.mark.parametrize("expressions", [FEW, pytest.param(MORE, marks=pytest.mark.wide)])
 def test_calls_are_called_as_pytorchs(expressions: list[str]) -> None:
     torch = pytest.importorskip("torch")
     assert _named(library, nn, expressions) == _named(torch, torch.nn, expressions)
+
+
+def test_a_graph_is_walked_by_the_names_of_its_types() -> None:
+    x = library.ones(2).requires_grad_()
+    node = (x * 2).exp().grad_fn
+    (below, _), *_ = node.next_functions
+    (leaf, _), *_ = below.next_functions
+    assert [type(n).__name__ for n in (node, below, leaf)] == [
+        "ExpBackward0", "MulBackward0", "AccumulateGrad",
+    ]  # fmt: skip
+    assert type(node) is type(x.exp().grad_fn)
+    assert isinstance(node, Node)

@@ -280,7 +280,17 @@ def test_distributions_are_shown_as_pytorchs(monkeypatch: pytest.MonkeyPatch) ->
             for lib in (OURS, THEIRS)
         )
         assert ours == theirs
-    weights = distributions.Categorical(library.ones(2))
-    parts = distributions.Normal(0.0, library.ones(2))
-    mixed = distributions.MixtureSameFamily(weights, parts)
-    assert repr(mixed) == f"MixtureSameFamily(\n  {weights},\n  {parts})"
+    shown = []
+    for lib in (OURS, THEIRS):
+        made = lib.d.Categorical(lib.t.tensor([0.2, 0.8]))
+        shown.append(repr(made))
+        made.log_prob(lib.t.tensor([1]))  # asks for logits, which are kept
+        shown.append(repr(made))
+        shown.append(
+            repr(
+                lib.d.MixtureSameFamily(
+                    lib.d.Categorical(lib.t.ones(2)), lib.d.Normal(0.0, lib.t.ones(2))
+                )
+            )
+        )
+    assert shown[:3] == shown[3:]

@@ -84,6 +84,7 @@ def test_numbers_are_pytorchs() -> None:
         _same(lambda m, n=count: m.randint(-5, 9, (n,)))
         _same(lambda m, n=count: m.randperm(n))
     _same(lambda m: m.zeros(5, 4).t().normal_(), 4e-6)
+    _same(lambda m: m.rrelu(m.tensor([-1.0, 2.0, -3.0, 0.0]), training=True), 4e-6)
     _same(lambda m: m.zeros(4, 6)[:, ::2].t().uniform_(-0.3, 0.9))
 
 

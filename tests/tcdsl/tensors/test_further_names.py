@@ -27,6 +27,26 @@ def _x(t: Any) -> Any:
     return t.tensor([[3.0, -1.0, 2.0], [0.0, 5.0, -4.0]])
 
 
+def _turned(t: Any) -> Any:
+    """Return the gradient that goes through a tensor which was given other layouts in place."""
+    x = _x(t).requires_grad_()
+    y = x * 2
+    y.t_().unsqueeze_(0).squeeze_(0).mul_(t.arange(6.0).view(3, 2))
+    y.sum().backward()
+    return y.detach(), x.grad
+
+
+def _drawn_over(t: Any) -> Any:
+    """Return the gradient of what was drawn anew before the rest of it was used."""
+    x = _x(t).requires_grad_()
+    t.manual_seed(3)
+    y = x * 2
+    y[0].normal_()
+    z = (x * 3).uniform_()
+    (y + z).sum().backward()
+    return (y > 0), z.detach() < 0.5, x.grad
+
+
 CALLS: dict[str, Callable[..., Any]] = {
     "split": lambda t: t.split(_x(t), split_size_or_sections=1) + _x(t).split(split_size=[1, 1]),
     "split_with_sizes": lambda t: _x(t).split_with_sizes(split_sizes=[1, 2], dim=1),
@@ -49,6 +69,19 @@ CALLS: dict[str, Callable[..., Any]] = {
     "less_": lambda t: (_x(t).less_(1), _x(t).greater_equal_(_x(t)), _x(t).not_equal_(0)),
     "logical_and_": lambda t: (_x(t).logical_and_(_x(t)), _x(t).bool().logical_not_()),
     "swapaxes_": lambda t: _x(t).swapaxes_(0, 1),
+    "round": lambda t: (_x(t).div(7).round(decimals=2), t.round(_x(t) * 7, decimals=-1)),
+    "pdist": lambda t: t.pdist(_x(t)),
+    "bytes": lambda t: (
+        _x(t).view(t.int32),
+        t.tensor([1.5]).view(dtype=t.uint8),
+        _x(t).view(t.int16),
+    ),
+    "bytes_of_a_column": lambda t: _x(t).t().view(t.uint8),
+    "bytes_of_a_number": lambda t: t.tensor(1.0).view(t.int16),
+    "squeeze": lambda t: (t.ones(1, 2, 1).squeeze(axis=0), t.unsqueeze(_x(t), axis=-1)),
+    "layouts_of_recorded": lambda t: _turned(t),
+    "chance_in_recorded": lambda t: _drawn_over(t),
+    "layout_of_a_leaf": lambda t: _x(t).requires_grad_().t_(),
     "floor_divide_": lambda t: t.tensor([7, -7]).floor_divide_(2),
     "floats_into_integers": lambda t: t.tensor([7, -7]).floor_divide_(2.5),
     "nothing_is_zero": lambda t: t.is_nonzero(t.zeros(2)),

@@ -55,6 +55,12 @@ def test_gradients_are_told() -> None:
     assert repr(x * 2).startswith("tensor([2., 4.], grad_fn=<Mul")
 
 
+def test_lines_break_where_pytorchs_do() -> None:
+    for n in (6, 7, 8):
+        x, y = (t.arange(float(n), dtype=t.float64).requires_grad_() * 1 for t in (tc, torch))
+        assert repr(x) == repr(y)
+
+
 def test_the_type_is_told_unless_it_is_the_default() -> None:
     texts = []
     for library in (tc, torch):
