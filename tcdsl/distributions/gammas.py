@@ -34,6 +34,13 @@ def gamma_draw(a: Any) -> Any:
     return _GammaDraw.apply(a).clamp(min=tc.finfo(a.dtype).tiny)
 
 
+def shares(a: Any) -> Any:
+    """Draw gamma numbers over their sum along the last dimension, between 0 and 1."""
+    z = gamma_draw(a.double())
+    limits = tc.finfo(a.dtype)
+    return (z / z.sum(-1, True)).to(a.dtype).clamp(limits.tiny, 1 - limits.eps / 2)
+
+
 class Gamma(Distribution):
     """Times until the `concentration`-th event of a `rate`."""
 
@@ -102,8 +109,8 @@ class Beta(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._shape(sample_shape)
-        one, other = (gamma_draw(a.expand(shape)) for a in self._both())
-        return one / (one + other)
+        both = tc.stack([a.expand(shape) for a in self._both()], -1)
+        return shares(both).select(-1, 0)
 
     def _both(self) -> tuple[Any, Any]:
         return self.concentration1, self.concentration0
@@ -156,8 +163,8 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._shape(sample_shape)
-        squares = 2 * gamma_draw((self.df / 2).expand(shape))
         z = tc.randn(shape, dtype=self.df.dtype, device=self.df.device)
+        squares = 2 * gamma_draw((self.df / 2).expand(shape))
         return self.loc + self.scale * z * (self.df / squares).sqrt()
 
     def _log_whole(self) -> Any:

@@ -12,7 +12,7 @@ from tcdsl.autograd import modes
 from tcdsl.core import Size
 from tcdsl.distributions import constraints as c
 from tcdsl.distributions.distribution import Distribution
-from tcdsl.distributions.gammas import gamma_draw
+from tcdsl.distributions.gammas import shares
 
 __all__ = ["Dirichlet", "Independent", "MixtureSameFamily", "MultivariateNormal"]
 
@@ -36,8 +36,7 @@ class Dirichlet(Distribution):
     concentration: Any
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        drawn = gamma_draw(self.concentration.expand(self._shape(sample_shape)))
-        return drawn / drawn.sum(-1, keepdim=True)
+        return shares(self.concentration.expand(self._shape(sample_shape)))
 
     def _log_whole(self) -> Any:
         a = self.concentration

@@ -40,6 +40,7 @@ FAMILIES = (
     "spectra",
     "recurrent",
     "sampling",
+    "turns",
     "rates",
     "functions",
     "arranged",

@@ -1,7 +1,7 @@
 """Draws by rates, counts and shapes: poisson, binomial, gamma; the gamma distribution itself.
 
-The numbers are not PyTorch's. There an element draws as many words as its refusals need, so that
-which words it has depends on all elements before it; here all are tried at once, and again.
+On a CPU the numbers are PyTorch's (`turns.py`). On a GPU all elements are tried at once, and those
+that were refused again.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcdsl.chance.generator import Generator
+from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, dtypes
-from tcdsl.ops import filling
+from tcdsl.ops import filling, turns
 from tcdsl.ops.internal import to
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.rules import broadcast_shape
@@ -35,6 +35,10 @@ def _rows(*tensors: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
     """Return tensors in their common shape as rows of float64, and that shape."""
     shape = broadcast_shape([tuple(t.shape) for t in tensors])
     return shape, [to(t.detach(), dtypes.float64).expand(shape).reshape(-1) for t in tensors]
+
+
+def _source(generator: Generator | None) -> Generator:
+    return default_generator if generator is None else generator
 
 
 def _largest(row: Tensor) -> float:
@@ -75,6 +79,9 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     rate: Any = rows[0]
     if not ((rate >= 0) & (rate <= _MOST)).all().item():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative and below 1e12")
+    if not input._device:
+        found = turns.poisson(rate, _source(generator))
+        return to(found.reshape(shape), input.dtype)
     few = _poisson(rate.clamp(max=_SMALL), _uniform(rate, generator), _terms(_SMALL, _SMALL))
     many = _until_taken(few, rate >= _SMALL, _poisson_try, (rate,), generator)
     return to(many.reshape(shape), input.dtype)
@@ -95,6 +102,10 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         raise RuntimeError("binomial: expected counts of 0 or more, and below 1e12")
     if not ((p >= 0) & (p <= 1)).all().item():
         raise RuntimeError("binomial: expected probabilities from 0 to 1")
+    if not count._device:
+        n, p = (to(x.detach(), count.dtype).expand(shape).reshape(-1) for x in (count, prob))
+        drawn: Tensor = turns.binomial(n, p, _source(generator)).reshape(shape)
+        return drawn
     rarer = where(p > 0.5, 1 - p, p)
     is_large = trials * rarer >= _SMALL
     u = _uniform(p, generator)
@@ -122,6 +133,9 @@ def standard_gamma(alpha: Tensor, generator: Generator | None = None) -> Tensor:
     generating gamma variables", 2000. Shapes below 1 are drawn as one more, times a power of a
     uniform number.
     """
+    if not alpha._device:
+        made = turns.gamma(alpha.detach().reshape(-1), _source(generator))
+        return to(made.reshape(alpha.shape), alpha.dtype)
     shape, (a,) = _rows(alpha)
     d: Any = where(a < 1, a + 1, a) - 1 / 3
     made, is_open = d * 0, (d > 0) & (d < math.inf)

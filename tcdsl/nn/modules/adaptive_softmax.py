@@ -96,7 +96,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         input : Tensor, shape (N, in_features) or (in_features,)
         target : Tensor of classes, shape (N,) or ()
         """
-        rows, classes = target.ndim, target
+        classes: Any = target
+        rows = target.ndim
         if rows > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if input.ndim != rows + 1:

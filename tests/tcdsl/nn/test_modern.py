@@ -225,18 +225,18 @@ def test_gradients_of_bags_are_divided_by_how_often_rows_come(mode: str) -> None
 
 
 def test_clusters_of_rare_classes_are_pytorchs() -> None:
-    found = []
+    told, found = [], []
     for t, layers in ((tc, nn), (torch, torch.nn)):
         t.manual_seed(0)
         layer = layers.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[4, 10], div_value=2.0)
         x = t.linspace(-1, 1, 40).view(5, 8)
         made = layer(x, t.tensor([0, 5, 11, 19, 3]))
         made.loss.backward()
-        found.append((repr(layer), layer.predict(x).tolist()))
+        told.append((repr(layer), layer.predict(x).tolist()))
         rows = [made.output, layer.log_prob(x), *(p.grad for p in layer.parameters())]
-        found[-1] += ([r.detach().flatten().tolist() for r in rows],)
+        found.append([r.detach().flatten().tolist() for r in rows])
         with pytest.raises(RuntimeError, match=r"in \[0, 19\], but values in range \[-1, 3\]"):
             layer(x[:2], t.tensor([3, -1]))
-    assert found[0][:2] == found[1][:2]
-    for mine, theirs in zip(found[0][2], found[1][2], strict=True):
+    assert told[0] == told[1]
+    for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, 1e-5, 1e-6)

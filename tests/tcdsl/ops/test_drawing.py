@@ -88,6 +88,29 @@ def test_numbers_are_pytorchs() -> None:
     _same(lambda m: m.zeros(4, 6)[:, ::2].t().uniform_(-0.3, 0.9))
 
 
+@pytest.mark.torch
+@pytest.mark.wide
+def test_draws_of_as_many_numbers_as_they_need_are_pytorchs() -> None:
+    """Few and many events, rates and shapes of 0, shapes below 1; a normal number that was kept."""
+    import torch
+
+    from tcdsl import distributions as ours
+
+    rates = [0.5, 5.0, 0.0, 50.0, 9.9, 10.0] * 20
+    trials, chances = [10.0, 100.0, 0.0, 5.0, 300.0], [0.5, 0.2, 0.3, 1.0, 0.97]
+
+    def gammas(m: Any) -> Any:
+        m.randn(1)
+        of = ours if m is library else torch.distributions
+        shape = m.tensor([0.2, 0.7, 1.0, 3.0] * 30, dtype=m.float64)
+        made = [of.Gamma(shape, 1.0).sample(), of.Beta(shape, shape).sample(), m.randn(1).double()]
+        return m.cat(made)
+
+    _same(lambda m: m.poisson(m.tensor(rates)))
+    _same(lambda m: m.binomial(m.tensor(trials * 20), m.tensor(chances * 20)))
+    _same(gammas, 1e-12)
+
+
 # Terms of rounding: sizes of the numbers, here below 8, times a few units in the last place.
 TYPES = {"float32": 4e-6, "float64": 1e-14, "float16": 8e-3, "bfloat16": 6e-2}
 

@@ -1,0 +1,83 @@
+"""Draws by rates, counts and shapes on a CPU, one element after another, as PyTorch draws them.
+
+Each element takes as many of a generator's numbers as its refusals need, so that which numbers it
+has depends on all elements before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcdsl.chance.generator import Generator
+from tcdsl.core import dtypes
+from tcdsl.ops import drawing
+from tcdsl.ops.internal import to
+from tcdsl.ops.pointwise import where
+from tcdsl.ops.table import Family
+
+ops = Family(__file__)
+_poisson = ops.op("poisson_turns", vjp=None)
+_binomial = ops.op("binomial_turns", vjp=None)
+_gamma = ops.op("gamma_turns", vjp=None)
+
+_PART = 1 << 16  # numbers are drawn at once
+_THIRD = 0.3333333432674408  # PyTorch's, of float32
+_BEGIN = 4.0  # a step of `gamma_turns`
+
+
+def _drawn(op: Any, rows: tuple[Any, ...], source: Generator, *state: Any) -> tuple[Any, ...]:
+    """Return the draws of all elements of rows of float64, and the state they end in."""
+    made, at, count = rows[0] * 0, 0, rows[0].numel()
+    while at < count:
+        numbers = made.new_empty(min(count - at, _PART))
+        drawing.uniform(numbers, source, 0.0, 1.0)
+        made, after, *rest = op(*rows, numbers, made, at, *state)
+        at, state = after.item(), tuple(r.item() for r in rest)
+    return made, *state
+
+
+def _of_some(is_some: Any, rows: tuple[Any, ...], others: Any, draw: Any) -> Any:
+    """Draw for the elements at which a mask is true; the rest is known without."""
+    if is_some.all().item():
+        return draw(*rows)
+    return others.masked_scatter(is_some, draw(*(r[is_some] for r in rows)))
+
+
+def poisson(rate: Any, source: Generator) -> Any:
+    """Draw numbers of events by rates, both of float64, shape (N,)."""
+
+    def draw(rate: Any) -> Any:
+        return _drawn(_poisson, (rate,), source, -1.0, 1.0)[0]
+
+    return _of_some(rate > 0, (rate,), rate * 0, draw)
+
+
+def binomial(trials: Any, p: Any, source: Generator) -> Any:
+    """Draw numbers of successes, in the type of the trials and probabilities, shape (N,)."""
+    rarer = where(p > 0.5, 1 - p, p)
+    spread = (trials * rarer * (1 - rarer)).sqrt()
+    rows = tuple(to(x, dtypes.float64) for x in (trials, rarer, (-rarer).log1p(), spread))
+
+    def draw(*rows: Any) -> Any:
+        return _drawn(_binomial, rows, source, -1.0, 0.0)[0]
+
+    found = to(_of_some((trials > 0) & (rarer > 0), rows, rows[0] * 0, draw), trials.dtype)
+    return where(p > 0.5, trials - found, found)
+
+
+def gamma(alpha: Any, source: Generator) -> Any:
+    """Draw numbers of the gamma distribution of rate 1 by shapes, as float64, shape (N,)."""
+    is_small = alpha < 1
+    above = where(is_small, alpha + 1, alpha) - _THIRD
+    power = where(is_small, 1 / alpha, 0.0)
+    rows = tuple(to(x, dtypes.float64) for x in (above, power))
+
+    def draw(*rows: Any) -> Any:
+        kept = source.normal
+        spare = 0.0 if kept is None else kept
+        state = _BEGIN, 1.0, 0.0, 0.0, spare, kept is not None
+        made, *_, spare, is_kept = _drawn(_gamma, rows, source, *state)
+        source.normal = spare if is_kept else None
+        return made
+
+    return _of_some(alpha > 0, rows, rows[0] * 0, draw)
