@@ -82,7 +82,7 @@ def test_a_function_with_a_way_back_of_its_own() -> None:
     assert autograd.gradcheck(Exp.apply, (x,))
     assert autograd.gradgradcheck(Exp.apply, (x,))
     y = Exp.apply(x)
-    assert type(y.grad_fn).__name__ == "Node"
+    assert type(y.grad_fn).__name__ == "ExpBackward"
     assert y.grad_fn.name() == "ExpBackward"
 
 
