@@ -66,7 +66,7 @@ def _cut(s: For, taken: set[str]) -> Stmt:
     if len(turning) != 1 or sum(1 for _ in all_exprs(s.body)) > _LARGE:
         return s
     inner = {t.var.name for t in walk_stmt(s.body) if isinstance(t, Let | For)}
-    ends = [_end(a, name, inner) for a in turning.pop()]
+    ends = [_end(a, name, inner, s.high) for a in turning.pop()]
     if not ends or None in ends:
         return s
     first, last = b.i64(numbered(f"{name}_from", taken)), b.i64(numbered(f"{name}_to", taken))
@@ -110,10 +110,10 @@ def _atoms(e: Expr) -> tuple[Expr, ...]:
     return (e, *found)
 
 
-def _end(a: Expr, name: str, inner: set[str]) -> tuple[bool, Expr] | None:
+def _end(a: Expr, name: str, inner: set[str], high: Expr) -> tuple[bool, Expr] | None:
     """Return whether a comparison holds from some value of a variable on, or before it; and which.
 
-    None if it is no such comparison.
+    high: the end of the variable's values. None if it is no such comparison.
     """
     if not isinstance(a, Bin) or a.op not in _SWAPPED:
         return None
@@ -124,8 +124,8 @@ def _end(a: Expr, name: str, inner: set[str]) -> tuple[bool, Expr] | None:
     if rest is None or not all(_is_fixed(x, name, inner) for x in (rest, rhs)):
         return None
     at = b.sub(rhs, rest)
-    if op in (">", "<="):
-        at = b.add(at, 1)
+    if op in (">", "<="):  # of numbers that a caller gave, one more may be none
+        at = b.add(at if b.value_of(at) is not None else b.min64(at, high), 1)
     return op in (">", ">="), at
 
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.cut import cut
+from tcdsl.codegen.loops.loopir import Function, Let, Simd, Unit
+from tcdsl.codegen.loops.walk import walk_expr, walk_stmt
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.types.dtypes import FLOAT32
 from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 
 SPREAD = """def f(float(M, K) A, int64 s, int64 n) -> (float(M, n) O) {
@@ -28,10 +33,23 @@ def text_of(p: Problem, *, exact: bool = True) -> str:
 def test_a_loop_is_cut_where_its_condition_turns() -> None:
     a, big = rand(3, 40), 2**63 - 1
     spread = [problem(SPREAD, a, s, 100) for s in (0, 33, -7, 61, 100, 141, -40, big, -big - 1)]
-    b = np.arange(100) % 3 == 0
-    others = [problem(FROM_THE_SIDES, rand(100) + 9, b, s) for s in (0, 99)]
+    every = np.arange(100) % 3 == 0
+    others = [problem(FROM_THE_SIDES, rand(100) + 9, every, s) for s in (0, 99)]
     body = text_of(spread[0]).partition("#include")[2]
     assert "i_from0" in body
     assert "?" not in body
     generic = [Case(p, exact=False) for p in (*spread, *others)]
     differential([*generic, Case(spread[1], exact=True), Case(others[1], exact=True)])
+
+
+def test_a_part_begins_behind_the_greatest_number_of_all_nowhere() -> None:
+    """`i > s` holds for no i below n where s is that number, but `s + 1` would be the least."""
+    i, s, n = b.i64("i"), b.i64("s"), b.i64("n")
+    a, o = b.pointer("a", FLOAT32, const=True), b.pointer("o", FLOAT32)
+    value = b.select(b.compare(">", i, s), b.load(a, i), b.const(0.0, FLOAT32))
+    loop = b.loop(i, 0, n, b.assign(b.load(o, i), value), mark=Simd())
+    unit = Unit("u", "", (Function("f", (a, o, s, n), loop, "helper"),), (), ())
+    (f,) = cut(unit).functions
+    (start,) = (x.value for x in walk_stmt(f.body) if isinstance(x, Let) and "from" in x.var.name)
+    assert b.add(b.min64(s, n), 1) in walk_expr(start)
+    assert b.add(s, 1) not in walk_expr(start)
