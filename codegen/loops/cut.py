@@ -23,6 +23,7 @@ from tcdsl.codegen.loops.loopir import (
     Bin,
     BinaryOp,
     Call,
+    Elem,
     Expr,
     For,
     Function,
@@ -32,6 +33,7 @@ from tcdsl.codegen.loops.loopir import (
     Simd,
     Stmt,
     Unit,
+    Var,
 )
 from tcdsl.codegen.loops.names import numbered
 from tcdsl.codegen.loops.walk import all_exprs, map_stmt, variables, walk_expr, walk_stmt
@@ -47,7 +49,10 @@ def cut(unit: Unit) -> Unit:
 
 
 def _function(f: Function) -> Function:
-    taken = {p.name for p in f.params}.union(*map(variables, all_exprs(f.body)))
+    taken = {p.name for p in f.params}
+    for e in all_exprs(f.body):
+        if isinstance(e, Var | Elem):
+            taken.add(e.name if isinstance(e, Var) else e.array)
     taken |= {s.var.name for s in walk_stmt(f.body) if isinstance(s, Let | For)}
 
     def visit(s: Stmt) -> Stmt:
@@ -61,9 +66,11 @@ def _cut(s: For, taken: set[str]) -> Stmt:
     name, length = s.var.name, b.value_of(b.sub(s.high, s.low))
     if b.value_of(s.step) != 1 or (length is not None and length < _SHORT):
         return s
+    if sum(1 for _ in all_exprs(s.body)) > _LARGE:
+        return s
     conditions = {*_conditions(s.body)}
     turning = {tuple(a for a in _atoms(c) if name in variables(a)) for c in conditions}
-    if len(turning) != 1 or sum(1 for _ in all_exprs(s.body)) > _LARGE:
+    if len(turning) != 1:
         return s
     inner = {t.var.name for t in walk_stmt(s.body) if isinstance(t, Let | For)}
     ends = [_end(a, name, inner, s.high) for a in turning.pop()]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, from_numpy, view
+from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, view
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.arguments import listed_as, with_numpys_names
 from tcdsl.ops.internal import clone
-from tcdsl.ops.rules import NAMES
+from tcdsl.ops.retyped import as_type
 from tcdsl.ops.table import op_of_text, publish
 
 Shape = tuple[int, ...]
@@ -357,27 +357,6 @@ def _sizes(input: Tensor, wanted: Shape) -> Shape:
     return wanted
 
 
-def _as_type(input: Tensor, dtype: DType) -> Tensor:
-    """Return the bytes of a tensor as elements of another type."""
-    if dtype is input.dtype:
-        return alias(input)
-    old, new = input.dtype.itemsize, dtype.itemsize
-    kinds = f"to view {NAMES[input.dtype.name]} as {NAMES[dtype.name]} (different element sizes)"
-    if old != new:
-        if not input.ndim:
-            raise RuntimeError(f"self.dim() cannot be 0 {kinds}")
-        if input.stride(-1) != 1:
-            raise RuntimeError(f"self.stride(-1) must be 1 {kinds}, but got {input.stride(-1)}")
-        if input.shape[-1] * old % new:
-            raise RuntimeError(
-                f"self.size(-1) must be divisible by {new // old} {kinds}, but got "
-                f"{input.shape[-1]}"
-            )
-    if input._device:
-        raise NotImplementedError("view(dtype): tensors of a GPU keep their type; say cpu() first")
-    return from_numpy(input.detach()._array().view(dtype.numpy))
-
-
 @viewed("ViewBackward0", "reshaped", _reshaped, FORM)
 @listed_as("size")
 def view_as_shape(input: Tensor, *sizes: Any, dtype: DType | None = None) -> Tensor:
@@ -393,7 +372,7 @@ def view_as_shape(input: Tensor, *sizes: Any, dtype: DType | None = None) -> Ten
     if dtype is None and sizes and isinstance(sizes[0], DType):
         dtype = sizes[0]
     if dtype is not None:
-        return _as_type(input, dtype)
+        return alias(input) if dtype is input.dtype else as_type(input, dtype)
     found = plain(view_as_shape, input, _sizes(input, _listed(sizes)))
     if found is None:
         raise RuntimeError(

@@ -182,6 +182,7 @@ ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "on_device.py",  # what is moved there
     "arguments.py",  # sizes, places and parts that a call names by a tensor
     "masks.py",  # what is compacted: places of what is true
+    "retyped.py",  # whose bytes are looked at as another type
     "embeddings.py",  # where bags begin; which rows are looked up
     "sorting.py",
     "matrices.py",
