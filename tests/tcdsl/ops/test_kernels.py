@@ -126,7 +126,7 @@ MORE = {
     "scatter_reduce": "t.scatter_reduce(X, 0, I[None], X[:1], 'sum')",
     "index_reduce": "t.index_reduce(X, 0, I, X, 'prod')", "vdot": "t.vdot(X[0], X[1])",
     "is_nonzero": "t.is_nonzero(X[0, 0] * 2)", "index_put": "t.index_put(X, (I,), X)",
-    "matrix_exp": "t.matrix_exp(X[:, :3])",
+    "matrix_exp": "t.matrix_exp(X[:, :3])", "pdist": "t.pdist(X)",
     "triplet_margin_with_distance_loss": "F.triplet_margin_with_distance_loss(X, X + 1, X - 1)",
 }  # fmt: skip
 OPTIMIZERS = "SGD Adam AdamW Adamax Adagrad Adadelta RMSprop Rprop ASGD LBFGS".split()  # noqa: SIM905
