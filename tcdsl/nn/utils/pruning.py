@@ -12,17 +12,6 @@ from typing import Any, ClassVar
 from tcdsl import library as tc
 from tcdsl.core import Tensor
 
-__all__ = [
-    "BasePruningMethod",
-    "CustomFromMask",
-    "Identity",
-    "L1Unstructured",
-    "LnStructured",
-    "PruningContainer",
-    "RandomStructured",
-    "RandomUnstructured",
-]
-
 
 class BasePruningMethod:
     """A way to choose what is pruned; a class of one's own says `compute_mask`.
