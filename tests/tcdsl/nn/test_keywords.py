@@ -18,6 +18,7 @@ RNG = np.random.default_rng(11)
 LOGITS = RNG.standard_normal((5, 4)).astype(np.float32)
 CLASSES = np.array([0, 3, 1, 3, -100])
 LOSSES: list[tuple[str, dict[str, Any], Any]] = [
+    ("CrossEntropyLoss", {"label_smoothing": 0.2, "ignore_index": 1}, CLASSES % 4),
     ("CrossEntropyLoss", {"label_smoothing": 0.2}, CLASSES),
     ("CrossEntropyLoss", {"label_smoothing": 0.2, "reduction": "none"}, CLASSES),
     ("CrossEntropyLoss", {"label_smoothing": 0.1, "reduction": "sum"}, np.abs(LOGITS)),
