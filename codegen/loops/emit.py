@@ -6,14 +6,10 @@ differently from the typed IR (promote narrow integers to int) is mended here wi
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
-
-import numpy as np
 
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -55,10 +51,10 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.loops.spelling import Lines, literal
 from tcdsl.codegen.loops.target import Target, short_name
 from tcdsl.codegen.loops.walk import all_exprs
 from tcdsl.grammar.types.builtins import BUILTINS
-from tcdsl.grammar.types.dtypes import DType
 
 # Binding strength of C's operators: an operand that binds less than its place needs parentheses.
 _BINARY = {
@@ -80,39 +76,7 @@ _WORDS = re.compile(
 # What scans.h has.
 _SCANS = re.compile(r"tc_r?scan_")
 
-# Above this float32 rounds to infinity.
-_LARGEST_F32 = float.fromhex("0x1.ffffffp127")
-
 _WRAPS = frozenset({"+", "-", "*", "/", "%", "<<", "&", "|", "^", ">>"})
-
-
-class Lines:
-    """Indented lines of text."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._depth = 0
-
-    def add(self, text: str) -> None:
-        """Add a line at the present depth."""
-        self._lines.append("  " * self._depth + text if text else "")
-
-    def divide(self, text: str) -> None:
-        """Add a line at the depth around the present block: `} else {`."""
-        self._lines.append("  " * (self._depth - 1) + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """Indent what is added inside `head { ... }`."""
-        self.add(f"{head} {{")
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self.add("}")
-
-    def text(self) -> str:
-        """Return all lines."""
-        return "\n".join(self._lines) + "\n"
 
 
 def emit(unit: Unit, target: Target) -> str:
@@ -365,36 +329,6 @@ class _Printer:
         tail += f", .imports = {len(imports)}, .import = {slots}" if imports else ""
         self.out.add(f"  TC_ABI, {len(e.phases)}, {e.plan}, {{{phases}}}{tail}")
         self.out.add("};")
-
-
-def literal(value: int | float | bool, dtype: DType) -> str:
-    """Return the shortest literal that has this type and value."""
-    match dtype.kind:
-        case "bool":
-            return "1" if value else "0"
-        case "int":
-            v = int(value)
-            if dtype.bits < 32:
-                return f"(tc_i{dtype.bits}){v}"
-            if v == -(1 << (dtype.bits - 1)):  # C has no literal for it: minus applies to 2^31
-                return f"(tc_i{dtype.bits})({v + 1} - 1)"
-            return str(v)
-        case "uint":
-            if dtype.bits < 32:
-                return f"(tc_u{dtype.bits}){int(value)}"
-            return f"{int(value)}{'u' if dtype.bits == 32 else 'ull'}"
-        case "float":
-            single = dtype.bits != 64
-            if math.isnan(value):
-                return "TC_NAN_F32" if single else "TC_NAN_F64"
-            if math.isinf(value):
-                sign = "-" if value < 0 else ""
-                return sign + ("TC_INF_F32" if single else "TC_INF_F64")
-            if not single:
-                return repr(float(value))
-            if abs(value) > _LARGEST_F32:
-                return literal(math.copysign(math.inf, value), dtype)
-            return f"{np.float32(value)!s}f"
 
 
 def _promoted(x: Expr, y: Expr) -> tuple[Expr, Expr]:

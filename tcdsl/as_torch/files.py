@@ -34,7 +34,7 @@ _FILES = (
      "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "
      "instancenorm lazy linear loss normalization padding pixelshuffle pooling rnn sparse "
      "transformer upsampling",
-     ("nn", "nn.modules.norms", "nn.modules.loss")),
+     ("nn", "nn.modules.running_norms", "nn.modules.loss")),
     ("nn.modules", "utils", ("as_torch.sizes",)),
     ("nn", "common_types", ("as_torch.sizes",)),
     ("nn.parallel", "data_parallel", ("nn.parallel",)),
@@ -52,7 +52,7 @@ _UNDER = {
     "_ConvNd": "nn.modules.conv._Conv",
     "_ConvTransposeNd": "nn.modules.conv._Transposed",
     "_DropoutNd": "nn.modules.dropout._Dropout",
-    "_NormBase": "nn.modules.norms._Running",
+    "_NormBase": "nn.modules.running_norms._Running",
 }
 _made: dict[str, types.ModuleType] = {}
 _ABSENT = object()

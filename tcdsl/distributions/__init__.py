@@ -13,15 +13,11 @@ from tcdsl.distributions.continuous import (
     Uniform,
     Weibull,
 )
-from tcdsl.distributions.discrete import (
+from tcdsl.distributions.counts import (
     Bernoulli,
     Binomial,
-    Categorical,
     Geometric,
-    Multinomial,
     NegativeBinomial,
-    OneHotCategorical,
-    OneHotCategoricalStraightThrough,
     Poisson,
 )
 from tcdsl.distributions.distribution import Distribution
@@ -38,6 +34,12 @@ from tcdsl.distributions.joint import (
     Independent,
     MixtureSameFamily,
     MultivariateNormal,
+)
+from tcdsl.distributions.kinds import (
+    Categorical,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
 )
 from tcdsl.distributions.transformed import (
     LogNormal,

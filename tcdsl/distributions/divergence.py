@@ -16,16 +16,10 @@ from tcdsl.distributions.continuous import (
     Normal,
     Uniform,
 )
-from tcdsl.distributions.discrete import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    Geometric,
-    OneHotCategorical,
-    Poisson,
-)
+from tcdsl.distributions.counts import Bernoulli, Binomial, Geometric, Poisson
 from tcdsl.distributions.gammas import Beta, Gamma
 from tcdsl.distributions.joint import Dirichlet, Independent, MultivariateNormal, sum_last
+from tcdsl.distributions.kinds import Categorical, OneHotCategorical
 from tcdsl.distributions.transformed import LogNormal
 
 __all__ = ["kl_divergence", "register_kl"]

@@ -13,9 +13,10 @@ from tcdsl.core import Size
 from tcdsl.distributions import constraints as c
 from tcdsl.distributions import transforms as t
 from tcdsl.distributions.continuous import Normal, open_uniform
-from tcdsl.distributions.discrete import ByOdds, ByWeights
+from tcdsl.distributions.counts import ByOdds
 from tcdsl.distributions.distribution import Distribution
 from tcdsl.distributions.joint import sum_last
+from tcdsl.distributions.kinds import ByWeights
 
 __all__ = [
     "LogNormal",

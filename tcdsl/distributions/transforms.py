@@ -9,7 +9,7 @@ from typing import Any
 from tcdsl import library as tc
 from tcdsl.core import Tensor
 from tcdsl.distributions import constraints as c
-from tcdsl.distributions.discrete import softplus
+from tcdsl.distributions.eitherway import softplus
 
 __all__ = [
     "AbsTransform",

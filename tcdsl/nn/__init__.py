@@ -20,6 +20,7 @@ from tcdsl.nn.modules.patches import *  # noqa: F403
 from tcdsl.nn.modules.pooling import *  # noqa: F403
 from tcdsl.nn.modules.rnn import *  # noqa: F403
 from tcdsl.nn.modules.rnn_cells import *  # noqa: F403
+from tcdsl.nn.modules.running_norms import *  # noqa: F403
 from tcdsl.nn.modules.shapes import *  # noqa: F403
 from tcdsl.nn.modules.sparse import *  # noqa: F403
 from tcdsl.nn.modules.tc import TC, autotune

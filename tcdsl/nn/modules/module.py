@@ -1,12 +1,11 @@
-"""Module: parameters, buffers and modules under names, and what is done to all of them at once."""
+"""Module: parameters, buffers and modules under names, a forward, and how it all looks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from tcdsl.core import Tensor
-from tcdsl.core.dtypes import dtype_meant
 from tcdsl.nn.modules.hooks import (
     EVERY,
     Hooked,
@@ -18,9 +17,9 @@ from tcdsl.nn.modules.hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from tcdsl.nn.modules.moved import Moved
 from tcdsl.nn.modules.state import Stated
 from tcdsl.nn.parameter import Buffer, Parameter
-from tcdsl.tensors.types import destination
 
 __all__ = [
     "Module",
@@ -34,7 +33,7 @@ __all__ = [
 ]
 
 
-class Module(Hooked, Stated):
+class Module(Hooked, Stated, Moved):
     """A part of a model: assign parameters and modules to attributes, and define `forward`.
 
     Attributes that are a `Parameter` or a `Module` are found by `parameters`, `modules`,
@@ -210,213 +209,14 @@ class Module(Hooked, Stated):
 
     register_module = add_module
 
-    # -- going through a model ----------------------------------------------------------------
-
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """Yield this module and all below it with their paths, each once.
-
-        remove_duplicate: False yields one as often as it has paths.
-        """
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, child in self._modules.items():
-            if child is not None:
-                path = f"{prefix}.{name}" if prefix else name
-                yield from child.named_modules(memo, path, remove_duplicate)
-
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Yield this module and all below it, each once, or as often as it has paths."""
-        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the modules just below with their names, each once."""
-        seen: set[Module] = set()
-        for name, child in self._modules.items():
-            if child is not None and child not in seen:
-                seen.add(child)
-                yield name, child
-
-    def children(self) -> Iterator[Module]:
-        """Yield the modules just below, each once."""
-        return (child for _, child in self.named_children())
-
-    def _named_members(
-        self, table: str, prefix: str, recurse: bool, once: bool
-    ) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        below = self.named_modules(prefix=prefix, remove_duplicate=once)
-        for path, module in below if recurse else [(prefix, self)]:
-            for name, value in getattr(module, table).items():
-                if value is not None and id(value) not in seen:
-                    if once:
-                        seen.add(id(value))
-                    yield f"{path}.{name}" if path else name, value
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Yield the parameters with their paths, each once; recurse: those of children too.
-
-        remove_duplicate: False yields one as often as it has paths.
-        """
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once; recurse: those of children too."""
-        return (value for _, value in self.named_parameters(recurse=recurse))
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
-        """Yield the buffers with their paths; parameters as of `named_parameters`."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield the buffers, each once; recurse: those of children too."""
-        return (value for _, value in self.named_buffers(recurse=recurse))
-
-    def apply(self, fn: Callable[[Module], object]) -> Self:
-        """Call a function on all modules below and then on this one; return self."""
-        for child in self.children():
-            child.apply(fn)
-        fn(self)
-        return self
-
-    def get_submodule(self, target: str) -> Module:
-        """Return the module at a path, itself for ""."""
-        found: Any = self
-        for name in target.split(".") if target else ():
-            found = _member(found, name)
-            if not isinstance(found, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
-        return found
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module at a path; strict: only where one is already.
-
-        Raises
-        ------
-        ValueError
-            If the path is empty, or module is no module.
-        AttributeError
-            If the path leads over something that is no module or, while strict, to nothing.
-        """
-        if not target:
-            raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-        path, _, name = target.rpartition(".")
-        parent = self.get_submodule(path)
-        if strict and not hasattr(parent, name):
-            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
-            raise AttributeError(f"`{name}` is not an nn.Module")
-        setattr(parent, name, module)
-
-    def compile(self, *settings: Any, **named: Any) -> None:
-        """Change nothing: operations are compiled kernels already. See `tcdsl.jit`."""
-
-    def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter at a path."""
-        path, _, name = target.rpartition(".")
-        found = _member(self.get_submodule(path), name)
-        if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
-
-    def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer at a path."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        found: Tensor = _member(module, name)
-        if name not in module._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
-        return found
-
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Say whether the parameters are trained; return self."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
-    # -- types and places ---------------------------------------------------------------------
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Put what a function makes of them in place of all parameters, gradients and buffers."""
-        for child in self.children() if recurse else ():
-            child._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is None:
-                continue
-            parameter.data = fn(parameter.data)  # stays the object that optimizers hold
-            if parameter.grad is not None:
-                parameter.grad.data = fn(parameter.grad.data)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move parameters and buffers to a device, a floating type, or where another tensor is.
-
-        `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers keep their type.
-        With `memory_format` parameters and buffers of 4 or 5 dimensions lie in that order.
-        """
-        memory_format = kwargs.pop("memory_format", None)
-        device, dtype = destination(args, kwargs)
-        dtype = None if dtype is None else dtype_meant(dtype)
-        if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got {dtype}")
-
-        def move(t: Tensor) -> Tensor:
-            kind = dtype if dtype is not None and t.is_floating_point() else None
-            laid = memory_format if t.ndim in (4, 5) else None
-            moved: Tensor = t.to(device or t.device, kind or t.dtype, memory_format=laid)
-            return moved
-
-        return self._apply(move)
-
-    def type(self, dst_type: Any) -> Self:
-        """Give all parameters and buffers a type."""
-        return self._apply(lambda t: t.type(dst_type))
-
-    def float(self) -> Self:
-        """Make floating parameters and buffers float32."""
-        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
-
-    def double(self) -> Self:
-        """Make floating parameters and buffers float64."""
-        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
-
-    def half(self) -> Self:
-        """Make floating parameters and buffers float16."""
-        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
-
-    def bfloat16(self) -> Self:
-        """Make floating parameters and buffers bfloat16."""
-        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
-
-    def cpu(self) -> Self:
-        """Move parameters and buffers to the host's memory."""
-        return self._apply(lambda t: t.cpu())
-
-    def cuda(self, device: Any = None) -> Self:
-        """Move parameters and buffers to a GPU's memory."""
-        return self._apply(lambda t: t.cuda(device))
-
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move parameters and buffers without their contents, which are undefined then."""
-        return self._apply(lambda t: as_blank(t, device), recurse)
-
-    def share_memory(self) -> Self:
-        """Let parameters and buffers lie where processes that are started later can share them."""
-        return self._apply(lambda t: t.share_memory_())
+    def compile(self, *settings: Any, **named: Any) -> None:
+        """Change nothing: operations are compiled kernels already. See `tcdsl.jit`."""
 
     # -- training -----------------------------------------------------------------------------
 
@@ -463,19 +263,5 @@ def _named(value: object) -> str:
     return str(value.type()) if isinstance(value, Tensor) else type(value).__name__
 
 
-def _member(module: Module, name: str) -> Any:
-    if not hasattr(module, name):
-        raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-    return getattr(module, name)
-
-
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
-
-
-def as_blank(value: Tensor, device: Any) -> Tensor:
-    """Return a tensor of undefined contents in the shape and type of another."""
-    from tcdsl import library  # late: modules are made, and go through, without the library
-
-    made: Tensor = library.empty_like(value, device=device)
-    return made

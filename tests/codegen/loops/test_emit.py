@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.emit import emit, literal
+from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
@@ -44,6 +44,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.loops.spelling import literal
 from tcdsl.codegen.loops.target import C
 from tcdsl.grammar.types import dtypes as d
 
