@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from tcdsl.codegen.choose import forms, gpu_forms
-from tests.test_layers import PACKAGES, ROOMS, ROOT
+from tests.test_layers import PACKAGES, ROOMS, ROOT, listed
 
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests")
 
@@ -135,6 +135,20 @@ def test_the_map_of_a_room_has_its_files_and_its_job_in_a_sentence(room: str) ->
     assert sorted({*map_of(room)} - {"__init__.py"}) == sorted(there - {"__init__.py"})
     head = (ROOT / room / "README.md").read_text(encoding="utf-8").splitlines()[0]
     assert re.fullmatch(rf"# (.*[/.])?{room.rpartition('/')[2]}: \S.*", head)
+
+
+def test_the_map_of_the_library_has_each_room_once_and_behind_what_it_imports() -> None:
+    text = (ROOT / "tcdsl/README.md").read_text(encoding="utf-8")
+    rows = [
+        os.path.normpath(f"tcdsl/{row}") for row in re.findall(r"^\| `([\w/.]+)` \|", text, re.M)
+    ]
+    assert sorted(rows) == sorted(room for room in ROOMS if room.startswith("tcdsl"))
+    early = [
+        (room, other)
+        for at, room in enumerate(rows)
+        for other in listed(room, ROOMS) & {*rows[at + 1 :]}
+    ]
+    assert not early
 
 
 def test_the_forms_of_each_target_are_in_their_map() -> None:
