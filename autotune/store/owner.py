@@ -40,7 +40,8 @@ def is_alive(owner: str, idle_s: float = 0.0) -> bool:
     ----------
     owner : str
     idle_s : float
-        Seconds since it last wrote to the trial in question. It decides for runs of other places.
+        Seconds since it last wrote to the trial in question. It decides for runs of other places:
+        far less than 0 is a clock that was wrong then, and is no sign of life.
     """
     try:
         place, pid, start, _ = owner.rsplit(":", 3)
@@ -48,7 +49,7 @@ def is_alive(owner: str, idle_s: float = 0.0) -> bool:
     except ValueError:
         return False
     if place != _place():
-        return idle_s < LEASE_S
+        return abs(idle_s) < LEASE_S
     if number == os.getpid():
         return owner in _open_here
     try:

@@ -115,6 +115,11 @@ def test_a_process_number_of_another_container_or_boot_says_nothing() -> None:
     owner.end(mine)
 
 
+def test_a_clock_that_was_ahead_keeps_no_run_alive() -> None:
+    assert owner.is_alive("elsewhere/x/1:7:1:token", -60)
+    assert not owner.is_alive("elsewhere/x/1:7:1:token", -2 * owner.LEASE_S)
+
+
 def test_a_forked_child_leaves_the_runs_of_its_parent_alone(path: Path) -> None:
     with TuningStore(path) as store:
         store.propose(TOY.key, [FAST], "start")
