@@ -28,6 +28,8 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
+_SHARED = 0.6  # of the first compilation: imports and a compiler's start, which all share
+
 
 @dataclass(slots=True)
 class _Batch:
@@ -150,7 +152,10 @@ class Measurement:
     ) -> list[Trial]:
         batch = _Batch()
         emitted = self._emit(configs, origin, count, batch, may_go_on)
+        begun = self._budget.clock()
         candidates = self._compile(emitted, count, batch, may_go_on)
+        if not self._log.has_best:
+            self._budget.note_once(_SHARED * (self._budget.clock() - begun))
         self._report.stage("check", len(candidates))
         if not self._runner.is_calibrated and self._log.best is not None:
             self._ready(self._log.best)  # a good one tells how long a check takes

@@ -42,7 +42,9 @@ def open_to_write(path: Path) -> tuple[Any, Path | None]:
     _require_ours(path)  # before anything lies beside it
     with locked(path):  # two processes that find a damaged file would move the new one aside too
         aside = _move_aside(path) if _is_damaged(path) else None
-        opened = sqlite_utils.Database(sqlite3.connect(path, timeout=tuning_file.PATIENCE_S))
+        connection = sqlite3.connect(path, timeout=tuning_file.PATIENCE_S)
+        # Plugins of other programs have nothing to do in our file, and take time to be looked for.
+        opened = sqlite_utils.Database(connection, execute_plugins=False)
         if opened.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             opened.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # before there is a log
         opened.enable_wal()

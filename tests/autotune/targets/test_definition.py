@@ -204,10 +204,28 @@ def test_positions_where_the_reference_itself_jumps_are_left_out() -> None:
     assert positions.tolist() == [4, 6]
 
 
-@pytest.mark.parametrize("kept", [None, 3, "x", [1], ["a", 2], [1e300, 1], [float("nan"), 1]])
+@pytest.mark.parametrize(
+    "kept", [None, 3, "x", [1], [1, 2], ["a", 2, 1], [1e300, 1, 1], [float("nan"), 1, 1]]
+)
 def test_peaks_that_no_machine_has_are_not_believed(kept: object) -> None:
-    assert _known_peaks(kept) == (0, 0)
-    assert _known_peaks([100.5, 20]) == (100.5, 20)
+    assert _known_peaks(kept) == (0, 0, 0)
+    assert _known_peaks([100.5, 20, 2]) == (100.5, 20, 2)
+
+
+def test_peaks_are_measured_by_the_first_few_processes_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    peaks = iter((100.0, 300.0, 200.0))
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path))
+    module = "tcdsl.autotune.targets.cpu.problem"
+    monkeypatch.setattr(f"{module}.measure_peak", lambda *_: next(peaks))
+    monkeypatch.setattr(f"{module}.measure_bandwidth", lambda *_: 20.0)
+    found = []
+    for _ in range(5):
+        machine_peaks.cache_clear()
+        found.append(machine_peaks(1))
+    machine_peaks.cache_clear()
+    assert found == [(100.0, 20.0), *[(300.0, 20.0)] * 4]
 
 
 def test_the_peaks_of_the_machine_only_grow() -> None:
