@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from tcdsl.codegen.machine.config import Config, Knob, Value, is_same
 from tcdsl.grammar.text.dataclass import dataclass
@@ -59,12 +59,14 @@ class SearchSpace:
     default : the analytic choice, legal by construction.
     cost_ns : the model's prediction, inf for what cannot run.
     is_legal : rules between knobs, by arithmetic (registers, cache footprints).
+    meaning : what decides the kernel of a config: those that share it are one.
     """
 
     branches: tuple[Branch, ...]
     default: Config
     cost_ns: Callable[[Config], float]
     is_legal: Callable[[Config], bool] = lambda _: True
+    meaning: Callable[[Config], Hashable] = lambda config: config
 
     @property
     def size(self) -> int:

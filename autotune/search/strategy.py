@@ -63,6 +63,7 @@ def search(
         Told in words if the space is exhausted before the budget.
     """
     seen = {t.config: t for t in known}
+    meanings = set(map(space.meaning, seen))
     timed = _fastest_first(seen)
 
     def attempt(configs: Iterable[Config], origin: str, most: int) -> int:
@@ -72,8 +73,12 @@ def search(
 
         def proposals() -> Iterator[Config]:
             for config in configs:
-                if config not in seen:
-                    seen[config] = Trial(config)
+                if config in seen:
+                    continue
+                meaning = space.meaning(config)
+                seen[config] = Trial(config, is_twin=meaning in meanings)
+                if meaning not in meanings:
+                    meanings.add(meaning)
                     drawn.append(config)
                     yield config
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tcdsl.autotune.search.space import Branch, SearchSpace
@@ -53,8 +53,28 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpac
             for i in range(len(choices[partition]))
         )
 
+    @functools.cache
+    def group_meaning(partition: str, index: int, values: tuple[tuple[str, Any], ...]) -> Hashable:
+        chosen = dict(values)
+        forms = {form.name: form for form in choices[partition][index]}
+        return forms[chosen.pop("form")].meaning(chosen)
+
+    def meaning(config: Config) -> Hashable:
+        partition = str(config.get("partition"))
+        try:
+            return tuple(
+                group_meaning(partition, i, tuple(config.group(i).items()))
+                for i in range(len(choices[partition]))
+            )
+        except ScheduleError:  # of an earlier run: its own
+            return config
+
     default = compiler.default_config(program, spec, machine, sizes)
-    return SearchSpace(tuple(branches), default, cost_ns, lambda c: math.isfinite(cost_ns(c)))
+
+    def is_legal(config: Config) -> bool:
+        return math.isfinite(cost_ns(config))
+
+    return SearchSpace(tuple(branches), default, cost_ns, is_legal, meaning)
 
 
 def _combinations(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -54,12 +54,15 @@ class FormChoice:
     """A form that a group may take: its knobs, its analytic values, and the model of all values.
 
     cost_ns : the time of a call with the spec's threads (`machine/wall.py`), on both targets.
+    meaning : what of the values decides the group's nest, and which group it is: the same in
+        partitions that were cut to the same groups.
     """
 
     name: str
     knobs: tuple[Knob, ...]
     default: Mapping[str, Value]
     cost_ns: Callable[[Mapping[str, Value]], float]
+    meaning: Callable[[Mapping[str, Value]], Hashable]
 
 
 @on_own_stack
@@ -201,12 +204,21 @@ def choices(
                     arrangement.knobs(i, name),
                     arrangement.defaults(i, name),
                     functools.partial(form.cost_ns, ctx),
+                    functools.partial(_meaning, form, ctx, arrangement.temps),
                 )
                 for name, form in arrangement.forms[i].items()
             )
             for i, ctx in enumerate(arrangement.contexts)
         )
     return found
+
+
+def _meaning(
+    form: AnyForm, ctx: GroupContext[Any], temps: tuple[str, ...], values: Mapping[str, Value]
+) -> Hashable:
+    group = ctx.group.members, ctx.group.local, ctx.group.origins
+    own = form.name, *sorted(values.items())
+    return *group, temps, own if form.meaning is None else form.meaning(ctx, values)
 
 
 @on_own_stack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from tcdsl.codegen.forms.base.context import GroupContext, M
@@ -34,6 +34,9 @@ class Form(Generic[M, L]):
         The nest of a choice.
 
         ScheduleError: if it has none.
+    meaning
+        What of a choice, of exact sizes, decides its nest: choices that share it, of other forms
+        too, are one kernel, of which a search tries one. None: each choice is a nest of its own.
     has_tiles
         Sums of products in register tiles. A group keeps what stands around such a product.
     ends_group
@@ -54,6 +57,7 @@ class Form(Generic[M, L]):
     default: Callable[[GroupContext[M]], KnobValues]
     cost_ns: Callable[[GroupContext[M], KnobValues], float]
     lower: Callable[[GroupContext[M], KnobValues], L]
+    meaning: Callable[[GroupContext[M], KnobValues], Hashable] | None = None
     has_tiles: bool = False
     ends_group: bool = False
     takes_any_points: bool = False

@@ -6,8 +6,9 @@ it; what is left are the loops over rows and, per sweep, the loops within a row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import field
+from typing import Any, TypeVar
 
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear, by_step, join, linear_of
 from tcdsl.codegen.forms.base.align import Aligned, AlignedStatement, align, open_rows
@@ -22,6 +23,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types import typed
 
+T = TypeVar("T")
 Access = tuple[str, tuple[typed.Expr, ...]]  # a buffer and subscripts
 
 
@@ -30,7 +32,8 @@ class IterationSpace:
     """The loops of a row group, and where its accesses lie at their counters.
 
     arena: elements that each local kept for a later sweep takes. sizes: representative values of
-    all symbols, run-time strides among them.
+    all symbols, run-time strides among them. known holds what `once` was asked for, of this space
+    alone: the tuner asks the same of it for hundreds of configs.
     """
 
     aligned: Aligned
@@ -39,6 +42,14 @@ class IterationSpace:
     linear: Mapping[Access, Linear]
     arena: Mapping[str, Size]
     sizes: Mapping[str, int]
+    known: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return what make returned when first asked by this name: of the space and its context."""
+        if name not in self.known:
+            self.known[name] = make()
+        value: T = self.known[name]
+        return value
 
     @property
     def written(self) -> frozenset[str]:

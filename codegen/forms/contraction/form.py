@@ -20,7 +20,7 @@ Methods: `panel` (register tiles of rows x vectors, operands packed where that p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from math import ceil
 
@@ -30,7 +30,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, PANEL, STREAM, Extents
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, choose, number, predicted
 from tcdsl.codegen.forms.contraction.kept import packed_ahead, turn_ns
-from tcdsl.codegen.forms.contraction.lowered import exact, generic
+from tcdsl.codegen.forms.contraction.lowered import decided, exact, generic
 from tcdsl.codegen.forms.contraction.problem import Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
@@ -170,6 +170,13 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     return generic(ctx, replace(panel, shares=True, fuses=own))
 
 
+def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
+    """Return what of the values decides the nest: its blocking, and which tiles occur."""
+    panel, choice = chosen_panel(ctx, values), _choice(values)
+    _check(ctx, panel.extents(), choice)
+    return FORM.name, values["columns"], values.get("word"), *decided(ctx, panel, choice)
+
+
 def _choice(values: Mapping[str, Value]) -> ContractionChoice:
     mr, nv = map(int, str(values["tile"]).split("x"))
     return ContractionChoice(
@@ -219,5 +226,13 @@ def _check(ctx: Context, x: Extents, c: ContractionChoice) -> None:
 
 
 FORM = Form(
-    "contraction", matches, knobs, default, cost_ns, lower, has_tiles=True, takes_ragged=True
+    "contraction",
+    matches,
+    knobs,
+    default,
+    cost_ns,
+    lower,
+    meaning,
+    has_tiles=True,
+    takes_ragged=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
@@ -43,9 +44,7 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     x = panel.extents()
     sizes = numbers(ctx, panel)
     g = blocking_of(sizes, ctx.machine, choice)
-    # the dot method needs register tiles for its epilogue only, the stream method none
-    needs = choice.method != STREAM and not (choice.method == DOT and panel.finish.is_plain)
-    tiles = _remainders(x, choice) if needs else ()
+    tiles = _tiles(x, panel, choice)
     if panel.problem.statement.is_ragged:  # rows that have more terms than others of their tile
         tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
     is_packed = choice.method == PANEL and b.value_of(g.pack_b) == 1
@@ -60,6 +59,26 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
         ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"
     )
     return lowered if loop is None else with_packing(ctx, panel, g, lowered, loop)
+
+
+def decided(ctx: Context, panel: Panel, choice: ContractionChoice) -> tuple[Hashable, ...]:
+    """Return what of a choice decides the nest."""
+    g = blocking_of(numbers(ctx, panel), ctx.machine, choice)
+    tiles = _tiles(panel.extents(), panel, choice)
+    if choice.method != STREAM:
+        g = replace(g, strip=g.kc)
+    if choice.method == DOT and not tiles:  # what is left of a tile is the block that it gave
+        g = replace(g, mr=g.mc, nv=g.nc)
+    return g, *tiles
+
+
+def _tiles(x: Extents, panel: Panel, choice: ContractionChoice) -> tuple[tuple[int, int], ...]:
+    """Return the register tiles that occur.
+
+    The dot method needs them for its epilogue only, the stream method none.
+    """
+    is_plain_dot = choice.method == DOT and panel.finish.is_plain
+    return () if choice.method == STREAM or is_plain_dot else _remainders(x, choice)
 
 
 def _remainders(x: Extents, c: ContractionChoice) -> tuple[tuple[int, int], ...]:

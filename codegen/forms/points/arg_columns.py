@@ -52,6 +52,7 @@ from tcdsl.grammar.types.dtypes import BOOL, INT32, DType
 from tcdsl.grammar.types.typed import Range
 
 _LANES = 128  # columns of a block: eight vectors of float32, two cache lines of an extreme each
+_BLOCKS = (32, 64, 128, 256, 512)  # to choose from
 _FEWEST = 8  # columns below are searched one by one
 _POINT_NS = 0.2
 _MOST = 1 << 31  # positions that places of 32 bits hold
@@ -92,42 +93,47 @@ def _walks(ctx: Context, s: Statement, name: str) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return no choice."""
-    return ()
+    """Return the columns of a block, as far as there are so many."""
+    if not ctx.is_exact():
+        return ()
+    column = _column(ctx, ctx.group.statements[0])
+    assert column is not None
+    fewer = (n for n in _BLOCKS if n < ctx.extent(column.extent))
+    return (Knob("block", tuple(sorted({*fewer, _LANES}))),)
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return no choice."""
-    return {}
+    """Return two cache lines of extremes."""
+    return {"block": _LANES} if ctx.is_exact() else {}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call (`wall.py`)."""
     s = ctx.group.statements[0]
     points = blocks = 1.0
-    column = _column(ctx, s)
+    column, lanes = _column(ctx, s), int(values.get("block", _LANES))
     for r in s.ranges:
         extent = max(0, ctx.extent(r.extent))
         points *= extent
         if r.kind == "output":
-            blocks *= -(-extent // _LANES) if r is column else extent
+            blocks *= -(-extent // lanes) if r is column else extent
     return divided_ns(points * _POINT_NS, int(max(1, blocks)), ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase; a task is a block of columns."""
     ops, s = ctx.operands, ctx.group.statements[0]
-    column = _column(ctx, s)
+    column, lanes = _column(ctx, s), int(values.get("block", _LANES))
     assert column is not None
     outer = [r for r in s.outputs if r is not column]
-    blocks = b.ceil_div(ops.size(column.extent), _LANES)
+    blocks = b.ceil_div(ops.size(column.extent), lanes)
     task, block = b.i64("task"), b.i64(ops.local("block"))
     count = b.mul(*(ops.size(r.extent) for r in outer)) if outer else b.c64(1)
     point = b.div(task, b.max64(1, blocks))
     body = b.block(
         Let(block, b.sub(task, b.mul(point, blocks))),
         decode(ops, outer, point),
-        _searched(ctx, s, column, block),
+        _searched(ctx, s, column, block, lanes),
     )
     name = f"{ctx.prefix}_arg"
     loops = b.loop(task, b.BEGIN, b.END, body)
@@ -143,24 +149,32 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
 
 
-def _searched(ctx: Context, s: Statement, column: Range, block: Var) -> Stmt:
+def _searched(ctx: Context, s: Statement, column: Range, block: Var, lanes: int) -> Stmt:
     """Return the search of a block, with places as wide as the values where they are enough."""
     counted = count_dtype(ctx, s)
     if ctx.is_exact() or s.value.dtype.computed.bits > 32:
-        return _search(ctx, s, column, block, counted, Simd())
+        return _search(ctx, s, column, (block, lanes), counted, Simd())
     positions = b.mul(*(ctx.operands.size(r.extent) for r in s.reductions))
     return If(
         b.compare("<", positions, _MOST),
-        _search(ctx, s, column, block, INT32, Simd()),
-        _search(ctx, s, column, block, counted, Serial()),
+        _search(ctx, s, column, (block, lanes), INT32, Simd()),
+        _search(ctx, s, column, (block, lanes), counted, Serial()),
     )
 
 
 def _search(
-    ctx: Context, s: Statement, column: Range, block: Var, counted: DType, mark: Serial | Simd
+    ctx: Context,
+    s: Statement,
+    column: Range,
+    part: tuple[Var, int],
+    counted: DType,
+    mark: Serial | Simd,
 ) -> Stmt:
-    """Return the search of a block of columns and the stores of their results."""
-    ops = ctx.operands
+    """Return the search of a block of columns and the stores of their results.
+
+    part: the number of the block, and its columns.
+    """
+    ops, (block, lanes) = ctx.operands, part
     kept = s.value.dtype.computed
     extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
     start, width = b.i64(ops.local("start")), b.i64(ops.local("width"))
@@ -192,11 +206,11 @@ def _search(
     else:  # what hardly anybody calls costs a compiler little
         across = b.loop(lane, 0, width, nested(ctx, s.reductions, keep, Serial()))
     return b.block(
-        Let(start, b.add(first, b.mul(block, _LANES))),
-        Let(width, b.min64(_LANES, b.sub(b.add(first, ops.size(column.extent)), start))),
-        Array(extremes, Scalar(kept), (_LANES,)),
-        Array(places, Scalar(counted), (_LANES,)),
-        b.loop(lane, 0, _LANES, clear, mark=mark),
+        Let(start, b.add(first, b.mul(block, lanes))),
+        Let(width, b.min64(lanes, b.sub(b.add(first, ops.size(column.extent)), start))),
+        Array(extremes, Scalar(kept), (lanes,)),
+        Array(places, Scalar(counted), (lanes,)),
+        b.loop(lane, 0, lanes, clear, mark=mark),
         across,
         b.loop(lane, 0, width, store),
     )

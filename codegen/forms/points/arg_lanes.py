@@ -51,6 +51,7 @@ from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 
 _LANES = 32  # two vectors of float32 and more of other types: their chains overlap
+_COUNTS = (8, 16, 32, 64)  # to choose from
 _SHORTEST = 64  # a row below is done before its lanes are compared
 _SHORTEST_IN_VECTORS = 16  # a vector of float32, if not several
 _POINT_NS, _ROW_NS = 0.15, 60.0
@@ -71,13 +72,23 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return no choice."""
-    return ()
+    """Return how many chains of comparisons there are: vectors of them, or lanes in arrays."""
+    if not ctx.is_exact():
+        return ()
+    s = ctx.group.statements[0]
+    if arg_vectors.in_vectors(ctx, s):
+        return (Knob("vectors", arg_vectors.chain_counts(ctx, s)),)
+    return (Knob("lanes", _COUNTS),)
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return no choice."""
-    return {}
+    """Return four vectors, as far as a row has so many."""
+    if not ctx.is_exact():
+        return {}
+    s = ctx.group.statements[0]
+    if arg_vectors.in_vectors(ctx, s):
+        return {"vectors": arg_vectors.default_chains(ctx, s)}
+    return {"lanes": _LANES}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -98,7 +109,13 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     ops, s = ctx.operands, ctx.group.statements[0]
     task = b.i64("task")
     in_vectors = arg_vectors.in_vectors(ctx, s)
-    row = arg_vectors.row(ctx, s, lambda: _row(ctx, s)) if in_vectors else _row(ctx, s)
+    lanes = int(values.get("lanes", _LANES))
+    if not in_vectors:
+        row = _row(ctx, s, lanes)
+    elif "vectors" in values:
+        row = arg_vectors.exact_row(ctx, s, int(values["vectors"]))
+    else:
+        row = arg_vectors.any_row(ctx, s, lambda: _row(ctx, s, lanes))
     nest = b.loop(task, b.BEGIN, b.END, decode(ctx.operands, s.outputs, task), row)
     name = f"{ctx.prefix}_arg"
     function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
@@ -135,27 +152,29 @@ def _is_along(ctx: Context, s: Statement) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """What each lane holds: the extreme of its points, and its place; -1 for none yet."""
+    """What each of so many lanes holds: the extreme of its points, its place; -1 for none yet."""
 
+    count: int
     extreme: Callable[[Expr], Elem]
     place: Callable[[Expr], Elem]
 
 
-def _row(ctx: Context, s: Statement) -> Stmt:
+def _row(ctx: Context, s: Statement, count: int) -> Stmt:
     """Return the search at one output point and the store of its result."""
     ops = ctx.operands
     kept, counted = s.value.dtype.computed, count_dtype(ctx, s)
     extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
     lanes = _Lanes(
+        count,
         lambda at: Elem(extremes, (at,), Scalar(kept)),
         lambda at: Elem(places, (at,), Scalar(counted)),
     )
     zero = b.const(False if kept == BOOL else 0, kept)
     clear = [Assign(lanes.extreme(lane), zero), Assign(lanes.place(lane), b.const(-1, counted))]
     return b.block(
-        Array(extremes, Scalar(kept), (_LANES,)),
-        Array(places, Scalar(counted), (_LANES,)),
-        b.loop(lane, 0, _LANES, clear, mark=Simd()),
+        Array(extremes, Scalar(kept), (count,)),
+        Array(places, Scalar(counted), (count,)),
+        b.loop(lane, 0, count, clear, mark=Simd()),
         nested(ctx, s.reductions[:-1], _search(ctx, s, lanes, lane), Serial()),
         _compare(ctx, s, lanes, lane),
     )
@@ -179,10 +198,11 @@ def _search(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
         Assign(place, b.select(won, b.cast(place_of(values, s), place.type), place)),
     )
     low, high = ops.size(along.low), ops.size(along.high)
-    whole = b.add(low, b.mul(b.div(ops.size(along.extent), _LANES), _LANES))
+    count = lanes.count
+    whole = b.add(low, b.mul(b.div(ops.size(along.extent), count), count))
     return b.block(
-        b.loop(start, low, whole, b.loop(lane, 0, _LANES, keep, mark=Simd()), step=_LANES),
-        b.loop(start, whole, high, b.loop(lane, 0, b.sub(high, whole), keep), step=_LANES),
+        b.loop(start, low, whole, b.loop(lane, 0, count, keep, mark=Simd()), step=count),
+        b.loop(start, whole, high, b.loop(lane, 0, b.sub(high, whole), keep), step=count),
     )
 
 
@@ -199,7 +219,7 @@ def _compare(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
     point, place = lanes.extreme(lane), lanes.place(lane)
     won = Var(ops.local("wins"), TRUTH)
     halves: list[Stmt] = []
-    half = _LANES // 2
+    half = lanes.count // 2
     while half:
         there = b.add(lane, half)
         other, its_place = lanes.extreme(there), lanes.place(there)

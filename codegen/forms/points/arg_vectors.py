@@ -43,6 +43,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 _CHAINS = 4  # vectors of extremes: a comparison and a choice take about as many cycles
+_COUNTS = (1, 2, 4, 8)  # to choose from, where lengths are known
 _FEWER = 2  # of rows too short for one turn of all of them
 _MOST = 1 << 31  # positions that lanes of 32 bits hold
 
@@ -57,15 +58,32 @@ def in_vectors(ctx: Context, s: Statement) -> bool:
     return vexpr.unsupported(s.value, _varies(s)) is None
 
 
-def row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
-    """Return the search at one output point and the store of its result.
+def chain_counts(ctx: Context, s: Statement) -> tuple[int, ...]:
+    """Return how many vectors of extremes there may be: a row of known length has as many."""
+    most = max(1, _vectors(ctx, s))
+    return tuple(sorted({*(n for n in _COUNTS if n <= most), default_chains(ctx, s)}))
 
-    scalar: the search point by point, for rows of unknown length with too many positions.
+
+def default_chains(ctx: Context, s: Statement) -> int:
+    """Return how many vectors of extremes suit a row of known length."""
+    return max(1, min(_CHAINS, _vectors(ctx, s)))
+
+
+def _vectors(ctx: Context, s: Statement) -> int:
+    lanes = vexpr.lanes_of(s.value.dtype.computed.bits, ctx.machine)
+    return ctx.extent(s.reductions[-1].extent) // lanes
+
+
+def exact_row(ctx: Context, s: Statement, chains: int) -> Stmt:
+    """Return the search at one output point and the store of its result, of a known length."""
+    return _Search(ctx, s, chains).whole()
+
+
+def any_row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
+    """Return the search at one output point and the store of its result, of any length.
+
+    scalar: the search point by point, for rows with too many positions.
     """
-    if ctx.is_exact():
-        extent = ctx.extent(s.reductions[-1].extent)
-        lanes = vexpr.lanes_of(s.value.dtype.computed.bits, ctx.machine)
-        return _Search(ctx, s, max(1, min(_CHAINS, extent // lanes))).whole()
     search, short = (_Search(ctx, s, count) for count in (_CHAINS, _FEWER))
     along = ctx.operands.size(s.reductions[-1].extent)
     is_short = b.compare("<", along, search.lanes * _CHAINS)

@@ -75,8 +75,10 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return how many elements of a row make a block."""
-    return (Knob("block", tuple(sorted({*_BLOCKS, _block(ctx)}))),)
+    """Return how many elements of a row make a block: no more than it has, where that is known."""
+    width = ctx.extent(_row(ctx, ctx.group.statements[0]).extent) if ctx.is_exact() else None
+    parts = (n for n in _BLOCKS if width is None or n < width)
+    return (Knob("block", tuple(sorted({*parts, _block(ctx)}))),)
 
 
 def default(ctx: Context) -> dict[str, Value]:

@@ -29,6 +29,10 @@ def vector_bits(ctx: Context, space: IterationSpace, column: str | None = None) 
 
     column: the loop whose values lie in the lanes; the innermost one of each sweep if None.
     """
+    return space.once(("bits", column), lambda: _vector_bits(ctx, space, column))
+
+
+def _vector_bits(ctx: Context, space: IterationSpace, column: str | None) -> int | None:
     if ctx.machine.isa not in ("avx512", "avx2"):
         return None
     steps = [(n, s) for n, w in enumerate(space.aligned.sweeps) for s in w.steps]
@@ -75,7 +79,7 @@ def columns_are_near(ctx: Context, space: IterationSpace) -> bool:
     """Whether rows can be walked side by side, and that is how they lie in memory."""
     if column_walk(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
         return False
-    return columns_are_nearer(space)
+    return space.once("near", lambda: columns_are_nearer(space))
 
 
 def _mentions(e: typed.Expr, space: IterationSpace, inner: str) -> bool:
@@ -181,8 +185,13 @@ def rows_ns(ctx: Context, space: IterationSpace, per_point: float, pieces: int) 
 
 def point_ns(ctx: Context, space: IterationSpace, walk: RowWalk) -> float:
     """Return the time of one point of a row: all sweeps of it, memory or arithmetic."""
+    is_scalar = walk.lanes == 1
+    return space.once(("point", is_scalar), lambda: _all_sweeps_ns(ctx, space, is_scalar=is_scalar))
+
+
+def _all_sweeps_ns(ctx: Context, space: IterationSpace, *, is_scalar: bool) -> float:
     compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
-    if walk.lanes == 1:
+    if is_scalar:
         compute *= _SCALAR_FACTOR
     per_point = memory_per_point(ctx, space)
     levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)

@@ -10,7 +10,7 @@ of products with register tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from math import ceil, prod
@@ -35,6 +35,7 @@ from tcdsl.grammar.types.dtypes import INT32
 _MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
 _MOST_STEPS = 200  # taps times rows times vectors: the length of a block's text
 _LONG_LINE = 4096  # lanes of a unit
+_ANY = 0  # parts of all rows
 _TALL = 1 << 14  # points of a unit where there are many
 
 
@@ -44,10 +45,20 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return rows and vectors of a block; the window, where it is that of a regime of sizes."""
+    """Return rows and vectors of a block, and in how many parts units cut all rows.
+
+    The window, where it is that of a regime of sizes.
+    """
     s = _widest(ctx)
     window = (Knob("window", (_window(s),)),) if asked_taps(ctx, s) else ()
-    return (*window, Knob("rows", _rows(ctx, s)), Knob("vectors", _vectors(ctx, s)))
+    block = Knob("rows", _rows(ctx, s)), Knob("vectors", _vectors(ctx, s))
+    return (*window, *block, *((Knob("parts", _parts(ctx, s)),) if ctx.is_exact() else ()))
+
+
+def _parts(ctx: Context, s: Stencil) -> tuple[int, ...]:
+    """Return in how many parts all rows of known number may be cut; `_ANY`: as suits tasks."""
+    most = 0 if s.row is None else ctx.extent(s.row.extent)
+    return (_ANY, *(n for n in (1, 2, 4, 8, 16) if n <= most))
 
 
 def _rows(ctx: Context, s: Stencil) -> tuple[int, ...]:
@@ -69,19 +80,20 @@ def _most(ctx: Context, s: Stencil) -> int:
 def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic choice: rows that leave few over, two vectors along long lines."""
     s = _widest(ctx)
-    *window, rows, vectors = (k.values for k in knobs(ctx))
+    rows, vectors = _rows(ctx, s), _vectors(ctx, s)
     lanes = _lanes(ctx, s)
     count = 1
     if s.row is not None:
         extent = max(1, ctx.extent(s.row.extent))
-        count = min((int(r) for r in rows), key=lambda r: (_line_cost(s, extent, r), -r))
+        count = min(rows, key=lambda r: (_line_cost(s, extent, r), -r))
     least = 3 if reloads(ctx, s) else 8
     wide = ctx.extent(s.lane.extent) >= least * lanes and 2 in vectors and not s.is_still
     if wide and reloads(ctx, s):
         count = min(count, 4)
     many = 2 if wide and count * 2 <= _most(ctx, s) else 1
-    chosen: dict[str, Value] = {"window": _window(s)} if window else {}
-    return chosen | {"rows": count, "vectors": many}
+    chosen: dict[str, Value] = {"window": _window(s)} if asked_taps(ctx, s) else {}
+    parts: dict[str, Value] = {"parts": _ANY} if ctx.is_exact() else {}
+    return chosen | {"rows": count, "vectors": many} | parts
 
 
 def _window(s: Stencil) -> str:
@@ -112,7 +124,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, and one before it where the box has to be filled."""
     pieces, widest = _required(ctx), _widest(ctx)
     rows, vectors = int(values["rows"]), int(values["vectors"])
-    plan, cut = _cut(ctx, widest, rows, vectors)
+    plan, cut = _cut(ctx, widest, rows, vectors, int(values.get("parts", _ANY)))
     nests: list[StencilNest] = []
     functions, phases = [], []
     for p in pieces:
@@ -150,7 +162,13 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
 
 
-def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt], Cut]:
+def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
+    """Return what of the values decides the nest: its cut."""
+    rows, vectors = int(values["rows"]), int(values["vectors"])
+    return FORM.name, _cut(ctx, _widest(ctx), rows, vectors, int(values.get("parts", _ANY)))[1]
+
+
+def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> tuple[list[Stmt], Cut]:
     """Return the rows and lanes of a unit: worth a task, and enough of them for all threads."""
     lanes = _lanes(ctx, s)
     wide = lanes * vectors
@@ -162,12 +180,14 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt],
     points = max(1, int(4 * TASK_NS / point_ns(ctx, s)))
     height = b.add(b.div(b.c64(points), b.max64(line, 1)), 1)
     known, all_rows = b.value_of(height), b.value_of(extent)
+    if parts != _ANY and all_rows is not None:
+        count = max(1, -(-all_rows // parts))
+        return [], Cut(rows, vectors, b.c64(-(-count // rows) * rows), b.c64(along))
     if known is not None and all_rows is not None:
         outer = prod(max(1, ctx.extent(r.extent)) for r in s.outer)
         if outer >= 16 * ctx.spec.threads and not ctx.machine.has_masks:
             known = max(known, _TALL // max(1, ctx.extent(s.lane.extent)))  # less often a border
-        parts = max(1, -(-4 * ctx.spec.threads // outer))
-        most = max(1, -(-all_rows // parts))
+        most = max(1, -(-all_rows // max(1, -(-4 * ctx.spec.threads // outer))))
         count = min(max(1, all_rows), max(rows, min(known, most)))
         return [], Cut(rows, vectors, b.c64(-(-count // rows) * rows), b.c64(along))
     height = b.mul(b.ceil_div(height, rows), rows)
@@ -190,4 +210,4 @@ def _widest(ctx: Context) -> Stencil:
     return max((p.stencil for p in _required(ctx)), key=lambda s: s.tap_count)
 
 
-FORM = Form("stencil", matches, knobs, default, cost_ns, lower)
+FORM = Form("stencil", matches, knobs, default, cost_ns, lower, meaning)

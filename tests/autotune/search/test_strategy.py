@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -223,6 +224,16 @@ def test_a_batch_has_so_many_candidates_however_many_of_the_proposals_are_twins(
     found = search(space, measure, budget, random.Random(0))
     assert batches == [1, BATCH, BATCH, BATCH]
     assert budget.used == 1 + 3 * BATCH == len({t.time_ns for t in found}) == len(found)
+
+
+def test_of_configs_of_one_meaning_one_is_tried() -> None:
+    path: list[Config] = []
+    surface = surfaces.space(lambda _: 1.0)
+    space = replace(surface, meaning=lambda c: (c.get("g0.form"), c.get("g0.kc")))
+    measure = surfaces.measure(surfaces.rugged, path=path)
+    search(space, measure, Budget(trials=1000), random.Random(0))
+    meanings = [space.meaning(c) for c in path]
+    assert len(meanings) == len(set(meanings)) == len({space.meaning(c) for c in space.all()})
 
 
 def test_a_space_whose_further_configs_are_all_twins_ends_a_run_of_trials_and_says_so() -> None:

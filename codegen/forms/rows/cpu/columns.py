@@ -21,6 +21,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
+from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.fold import merged
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
@@ -38,12 +39,13 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.machine.config import Value
+from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
 
 LARGEST_BLOCK = 2048  # columns at most: accumulators of 8 KB
+_BLOCKS = (64, 128, 256, 512, 1024, 2048)  # to choose from
 _LEAST_BLOCK = 256  # runs of 1 KB of each point of a row
 _TILE_POINTS = 1 << 16  # of the rows of a block: 256 KB stay in L2 from sweep to sweep
 _USUAL_ROW = 256  # points of a row of any length
@@ -55,12 +57,26 @@ def pieces_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) 
     """Return how many pieces tasks are made of: rows, or blocks of columns."""
     if values.get("walk") != "columns" or not space.kept:
         return ctx.extent(points(space.kept))
-    blocks = ceil(ctx.extent(space.kept[-1].extent) / block_of(ctx, space))
+    blocks = ceil(ctx.extent(space.kept[-1].extent) / block_of(ctx, space, values))
     return ctx.extent(points(space.kept[:-1])) * blocks
 
 
-def block_of(ctx: Context, space: IterationSpace) -> int:
+def block_knob(ctx: Context, space: IterationSpace) -> tuple[Knob, ...]:
+    """Return how many columns may be taken through the sweeps together, where they are counted."""
+    if not ctx.is_exact() or schedule.column_walk(ctx, space) is None:
+        return ()
+    usual = usual_block(ctx, space)
+    fewer = (n for n in _BLOCKS if n < ctx.extent(space.kept[-1].extent))
+    return (Knob("block", tuple(sorted({*fewer, usual}))),)
+
+
+def block_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> int:
     """Return how many columns are taken through the sweeps together."""
+    return int(values["block"]) if "block" in values else usual_block(ctx, space)
+
+
+def usual_block(ctx: Context, space: IterationSpace) -> int:
+    """Return the analytic choice of so many columns."""
     if len(space.sweeps) == 1 and not space.arena:
         return LARGEST_BLOCK
     length = max(1, ctx.extent(space.row_length())) if ctx.is_exact() else _USUAL_ROW
@@ -270,10 +286,10 @@ class ColumnNest(RowPoints):
 
 
 def lower_columns(
-    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, title: str
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, block: int, title: str
 ) -> Lowered:
     """Return the group as one phase of (outer row, block of columns) tasks."""
-    nest = ColumnNest(ctx, space, walk, block_of(ctx, space))
+    nest = ColumnNest(ctx, space, walk, block)
     declarations, workspace = nest.workspace()
 
     def build(counters: Mapping[str, Expr], _: Expr) -> list[Stmt]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
+from tcdsl.codegen.forms.rows.cpu import tasks
 from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, next_to_each_other, takes
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
@@ -63,6 +64,16 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     return lower_rows(ctx, space, walk, each, int(values.get("task_us", 8)), "pointwise")
 
 
+def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
+    """Return what of the values decides the nest: tiles are walked one way."""
+    space = _space(ctx)
+    walk = schedule.walk_of(ctx, _walked(ctx), values)
+    if values.get("tiles") and walk.lanes > 1 and _can_turn(ctx, space):
+        return FORM.name, "tiles"
+    each = schedule.point_ns(ctx, space, walk)
+    return FORM.name, tasks.meaning(ctx, space, walk, each, int(values.get("task_us", 8)))
+
+
 def _can_turn(ctx: Context, space: IterationSpace) -> bool:
     return schedule.vector_bits(ctx, space) is not None and turned_loop(ctx, space) is not None
 
@@ -77,4 +88,4 @@ def _walked(ctx: Context) -> IterationSpace:
     return next_to_each_other(space) if takes(ctx, space) else space
 
 
-FORM = Form("pointwise", matches, knobs, default, cost_ns, lower)
+FORM = Form("pointwise", matches, knobs, default, cost_ns, lower, meaning)

@@ -8,7 +8,7 @@ threads: every part leaves partial results, a second phase combines them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
@@ -16,7 +16,14 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
-from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
+from tcdsl.codegen.forms.rows.cpu import tasks
+from tcdsl.codegen.forms.rows.cpu.columns import (
+    block_knob,
+    block_of,
+    lower_columns,
+    pieces_of,
+    usual_block,
+)
 from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Split, lower_split
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
@@ -39,10 +46,10 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return the direction, whether the fold is split, and the knobs of rows."""
+    """Return the direction, whether the fold is split, columns of a block, the knobs of rows."""
     space = space_of(ctx)
-    split = Knob("split", (False, True))
-    return (schedule.walk_knob(ctx, space), split, *schedule.knobs(ctx, space))
+    walk, split = schedule.walk_knob(ctx, space), Knob("split", (False, True))
+    return (walk, split, *block_knob(ctx, space), *schedule.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
@@ -59,7 +66,8 @@ def default(ctx: Context) -> dict[str, Value]:
         split = ctx.at_least(work, 2 * PART_POINTS + 1) and not ctx.at_least(
             pieces, _ENOUGH_RESULTS
         )
-    return {**schedule.default(ctx, space, along), "walk": along, "split": split}
+    block: dict[str, Value] = {k.name: usual_block(ctx, space) for k in block_knob(ctx, space)}
+    return {**schedule.default(ctx, space, along), **block, "walk": along, "split": split}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -80,18 +88,31 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, two where the fold is split."""
     space = space_of(ctx)
-    walk = schedule.walk_of(ctx, space, values)
-    each = schedule.point_ns(ctx, space, walk)
-    task_us = int(values.get("task_us", 8))
     split = _split(ctx, space) if values.get("split") else None
     column = schedule.column_walk(ctx, space)
     if values.get("walk") == "columns" and column is not None:
+        each, block = schedule.point_ns(ctx, space, column), block_of(ctx, space, values)
         if split is not None:
-            return lower_column_parts(ctx, space, column, each, split)
-        return lower_columns(ctx, space, column, each, "reduction")
+            return lower_column_parts(ctx, space, column, each, block, split)
+        return lower_columns(ctx, space, column, each, block, "reduction")
+    walk = schedule.walk_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, walk)
     if split is not None:
         return lower_split(ctx, space, walk, each, split)
+    task_us = int(values.get("task_us", 8))
     return lower_rows(ctx, space, walk, each, task_us, "row reduction")
+
+
+def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
+    """Return what of the values decides the nest: side by side there is one way to walk."""
+    space, split = space_of(ctx), bool(values.get("split"))
+    if values.get("walk") == "columns" and schedule.column_walk(ctx, space) is not None:
+        return "columns", split, block_of(ctx, space, values)
+    walk = schedule.walk_of(ctx, space, values)
+    if split:
+        return "split", walk
+    each = schedule.point_ns(ctx, space, walk)
+    return tasks.meaning(ctx, space, walk, each, int(values.get("task_us", 8)))
 
 
 def _is_reduction(space: IterationSpace) -> bool:
@@ -112,4 +133,4 @@ def _split(ctx: Context, space: IterationSpace) -> Split:
     return Split(extent, wanted)
 
 
-FORM = Form("reduction", matches, knobs, default, cost_ns, lower)
+FORM = Form("reduction", matches, knobs, default, cost_ns, lower, meaning)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
@@ -48,9 +49,7 @@ def lower_rows(
     nest = RowNest(ctx, space, walk)
     if nest.held_count() is None:
         nest = RowNest(ctx, waiting(ctx, space, walk), walk)
-    # what is cut is the range of the one loop over a row's points
-    is_line = len(space.sweeps) == 1 and len(space.sweeps[0]) == 1
-    cut = is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)
+    cut = _is_cut(space)
     plan, tasks, count, params = plan_tasks(ctx, space, walk, point_ns, task_us, cut=cut)
     end = b.do("tc_stream_end") if walk.stream and cut else None
     body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)
@@ -77,6 +76,27 @@ def lower_rows(
         shared_bytes=b.c64(0),
         params_used=params,
     )
+
+
+def meaning(
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, task_us: int
+) -> Hashable:
+    """Return what of a walk and of a task's time decides the nest of `lower_rows`.
+
+    Rows that stay in registers have no turns of vectors.
+    """
+    _, tasks, _, _ = plan_tasks(ctx, space, walk, point_ns, task_us, cut=_is_cut(space))
+    if walk.lanes == 1:
+        return tasks, walk.lanes
+    if not _is_cut(space) and RowNest(ctx, space, walk).held_count() is not None:
+        walk = replace(walk, unroll=1)
+    return tasks, walk
+
+
+def _is_cut(space: IterationSpace) -> bool:
+    """Whether rows may be cut: what is cut is the range of the one loop over a row's points."""
+    is_line = len(space.sweeps) == 1 and len(space.sweeps[0]) == 1
+    return is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)
 
 
 def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tests.codegen.harness import Case, Problem, differential, expected, problem, spec_of
 from tests.tiers import sampled
@@ -27,6 +28,15 @@ def held(p: Problem) -> None:
 def test_rows(op: str, shape: tuple[int, int]) -> None:
     x = RNG.integers(-3, 4, shape).astype(np.float32)
     held(problem(ROWS.replace("T", "float").replace("argmax=!", op), x))
+
+
+def test_any_number_of_chains_finds_the_same() -> None:
+    narrow, wide = (
+        problem(ROWS.replace("T", kind), RNG.integers(0, 9, (3, 150)).astype(dtype))
+        for kind, dtype in (("float", np.float32), ("uint8", np.uint8))
+    )
+    cases = [Case(narrow, True, Config.of({"g0.vectors": n})) for n in (1, 8)]
+    differential([*cases, *(Case(wide, True, Config.of({"g0.lanes": n})) for n in (8, 64))])
 
 
 @sampled("kind", ["uint8", "int64", "double", "float16", "bool"], keep=2)

@@ -47,6 +47,12 @@ def test_the_first_of_equals_wins() -> None:
 
 
 @pytest.mark.cc
+def test_blocks_of_other_widths_find_the_same() -> None:
+    p = case(COLUMNS, "float", 9, 150, exact=True).problem
+    differential([Case(p, True, Config.of({"g0.block": n})) for n in (32, 64)])
+
+
+@pytest.mark.cc
 def test_places_are_wider_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arg_columns, "_MOST", 20)  # positions of narrow places
     differential([case(COLUMNS, "float", n, 150, exact=False) for n in (19, 20, 33)])

@@ -92,6 +92,14 @@ def check_all(
     differential(cases, terms)
 
 
+@pytest.mark.wide
+@pytest.mark.cc
+def test_blocks_of_columns_of_any_width(rng: np.random.Generator) -> None:
+    text = SOFTMAX.replace("(b,n)", "(n,b)").replace("(B,N) X", "(N,B) X")
+    blocks = [{"g0.walk": "columns", "g0.block": n} for n in (64, 128)]
+    check_all((text, normal(rng, 30, 300)), (text, normal(rng, 3, 65)), forms=blocks)
+
+
 @pytest.mark.cc
 @sampled("lengths", [[LENGTHS[n] for n in (3, 7)], LENGTHS], ids=["some", "all"], keep=1)
 def test_softmax_of_any_length(lengths: list[tuple[int, int]], rng: np.random.Generator) -> None:

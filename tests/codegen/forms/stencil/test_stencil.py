@@ -472,7 +472,8 @@ def test_every_choice_of_rows_and_vectors() -> None:
     ]
     cases = [Case(p, True, c) for p in found for c in configs]
     cases += [Case(found[1], False, c) for c in configs]
-    differential(cases, terms=9)
+    parted = [Config.of({"g0.form": "stencil", "g0.parts": n}) for n in (1, 2, 4)]
+    differential([*cases, *(Case(p, True, c) for p in found for c in parted)], terms=9)
 
 
 @pytest.mark.wide
