@@ -14,7 +14,6 @@ from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Tune, check_budget, shipped_in
 from tcdsl.calls.operands.foreign import recording
 from tcdsl.codegen.machine.config import Config
-from tcdsl.derived import by_hand
 from tcdsl.derived.kernel import DerivableKernel
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
@@ -111,6 +110,8 @@ class Kernel(DerivableKernel):
         TCError
             If there is none of that name, or the two do not fit together.
         """
+        from tcdsl.derived import by_hand  # on use: most ways back are derived
+
         session = self.session
         if not session.has(backward):
             names = ", ".join(d.name for d in session.program.defs)
@@ -122,6 +123,8 @@ class Kernel(DerivableKernel):
         """Return this kernel, and its way back, for arguments of the ranks of these."""
         if not (self._backward and self.has_any_rank):
             return super().with_shapes(*shapes)
+        from tcdsl.derived import by_hand  # on use: as above
+
         return self.derive(*by_hand.with_shapes(self, self._backward, shapes))
 
     def with_generics(self, values: Mapping[str, Any]) -> Self:
@@ -145,6 +148,8 @@ class Kernel(DerivableKernel):
     def _over_batch(self, *asked: Any) -> Self:
         if not self._backward:
             return super()._over_batch(*asked)
+        from tcdsl.derived import by_hand  # on use: as above
+
         session, backward = by_hand.over_batch(self, self._backward, *asked)
         return self._with_way_back(session, session.program.defs[-1], backward)
 

@@ -100,7 +100,9 @@ def requested(
         variant = session.variant(definition, generics, gpu, shapes)
         return variant, [problem_of_sizes(variant, bind(variant.checked, shapes))]
     named = next(iter(sets or ()), sizes)
-    variant = session.variant(definition, generics, gpu, session.shapes_named(definition, named))
+    variant = session.variant(
+        definition, generics, gpu, session.ranks.shapes_named(definition, named)
+    )
     if sets is None:
         needed = variant.checked.sizes
         if not sizes and needed:

@@ -208,7 +208,7 @@ def _bound(
 def _rank(kernel: Kernel, named: Set[str], generics: Mapping[str, Any]) -> int:
     """Return the rank at which a kernel has some of the sizes, or a usual one."""
     if named:
-        rank = kernel.session.rank_named(kernel.definition, named)
+        rank = kernel.session.ranks.named(kernel.definition, named)
         if named & size_names(kernel.with_rank(rank).definition):
             return rank
     return kernel.session.check_now(kernel.definition, generics)

@@ -130,8 +130,9 @@ def test_rows_of_first_uses_outlive_one_that_fails(
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import first_use
+    import first_use_runs
 
-    wrong = first_use.Row("wrong", first_use.run_cold, "no program", False, {})
+    wrong = first_use.Row("wrong", first_use_runs.run_cold, "no program", False, {})
     rows = (wrong, *(row for row in first_use.rows() if row.name == "import"))
     monkeypatch.setattr(first_use, "rows", lambda: iter(rows))
     path = tmp_path / "report.json"
@@ -168,11 +169,12 @@ def test_first_uses_end_a_script_after_the_first_step_of_its_optimizer(
         "raise AssertionError('this is behind the step')\n"
     )
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r}); import first_use, json\n"
-        f"first_use.run_script(lambda **s: print(json.dumps(s)), {str(script)!r})"
+        f"import json, sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r})\n"
+        "import first_use_runs\n"
+        f"first_use_runs.run_script(lambda **s: print(json.dumps(s)), {str(script)!r})"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "--row", "run_script", "script.py"],
+        [sys.executable, "-c", code, "run_script", "script.py"],
         capture_output=True,
         text=True,
         env=os.environ | {"TCDSL_CACHE": str(tmp_path / "cache")},

@@ -5,42 +5,31 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
-from tcdsl.codegen.choose import forms
-from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange, at_sizes
-from tcdsl.codegen.choose.assemble import assemble, assemble_kernels
+from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, at_sizes
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.choose.nominal import nominal_sizes
+from tcdsl.codegen.choose.specialise import (
+    arranged_for_all,
+    arrangement_of,
+    chains,
+    rewritten,
+)
+from tcdsl.codegen.choose.units import lowered, unit_of, verified
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.forms.contraction.form import OWN
 from tcdsl.codegen.forms.contraction.names import library_unit, usual
-from tcdsl.codegen.loops.cut import cut
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Unit
-from tcdsl.codegen.loops.merge import merge
-from tcdsl.codegen.loops.opaque import opaque
-from tcdsl.codegen.loops.shorten import shorten
-from tcdsl.codegen.loops.simplify import simplify
-from tcdsl.codegen.loops.stage import stage
 from tcdsl.codegen.loops.target import CUDA, C
-from tcdsl.codegen.loops.verify import verify
 from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
-from tcdsl.codegen.machine.spec import Layout, Spec
-from tcdsl.codegen.preludes.abi import MAX_LOOPS
-from tcdsl.codegen.program.decided import Sizes, decided
+from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.expressions import indices_of
-from tcdsl.codegen.program.fission import distributed
-from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program, Statement
-from tcdsl.codegen.program.proved import proved
-from tcdsl.codegen.program.scans import along_rows
-from tcdsl.codegen.program.triangles import FAR, limits, masked
 from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
@@ -87,7 +76,7 @@ def complete(
     ScheduleError
         If a value is not legal.
     """
-    return _complete(_arrangement(program, spec, config, machine, sizes), config)
+    return _complete(arrangement_of(program, spec, config, machine, sizes), config)
 
 
 def _complete(arrangement: Arrangement, config: Config) -> Config:
@@ -107,7 +96,7 @@ def generic_choice(
 
     It is made at sizes that stand for all; those of the call are asked for its regime only.
     """
-    arrangement = _arranged_for_all(program, spec, Config(), machine, sizes)
+    arrangement = arranged_for_all(program, spec, Config(), machine, sizes)
     config = _complete(arrangement, Config())
     assert arrangement.asked is not None
     return config, arrangement.asked.regime
@@ -131,7 +120,7 @@ def open_choice(
     """
     if not any(_slides(s) for s in program.statements):
         return None
-    arrangement = _arranged_for_all(program, spec, wanted, machine, sizes)
+    arrangement = arranged_for_all(program, spec, wanted, machine, sizes)
     wanted = _without_planned(arrangement, wanted)
     config = _complete(arrangement, wanted)
     total = apart = 0.0
@@ -180,8 +169,8 @@ def lower_generic(
     It is the same for all sizes of a regime.
     """
     _hold_extents(program, spec)
-    arrangement = _arranged_for_all(program, spec, config, machine, sizes)
-    return _unit(arrangement, spec, config, machine, name)
+    arrangement = arranged_for_all(program, spec, config, machine, sizes)
+    return unit_of(arrangement, spec, config, machine, name)
 
 
 @on_own_stack
@@ -193,10 +182,10 @@ def choices(
     Everything but the values of knobs is worked out once, so that costs are quick to ask for.
     """
     found = {}
-    rewritten = _rewritten(program, spec, machine)
-    for partition in partitions(rewritten, chains=_chains(spec, machine)):
+    known = rewritten(program, spec, machine)
+    for partition in partitions(known, chains=chains(spec, machine)):
         config = Config.of({"partition": partition.name})
-        arrangement = _arrangement(program, spec, config, machine, sizes)
+        arrangement = arrangement_of(program, spec, config, machine, sizes)
         found[partition.name] = tuple(
             tuple(
                 FormChoice(
@@ -236,11 +225,11 @@ def cost_ns(
         If a knob's value is not legal.
     """
     if spec.is_exact or isinstance(machine, Gpu):
-        arrangement = _arrangement(program, spec, config, machine, sizes)
+        arrangement = arrangement_of(program, spec, config, machine, sizes)
     else:
         call = tuple(sorted(sizes.items())) if spec.open else None  # as `open_choice` has it
         usual = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
-        arrangement = at_sizes(_arrangement(program, spec, config, machine, usual, call), sizes)
+        arrangement = at_sizes(arrangement_of(program, spec, config, machine, usual, call), sizes)
     total = 0.0
     for i, ctx in enumerate(arrangement.contexts):
         form, chosen = arrangement.choice(i, config.group(i))
@@ -287,38 +276,8 @@ def lower(
         If the sizes are none that a call has: a range would have less than no values.
     """
     _hold_extents(program, spec)
-    arrangement = _arrangement(program, spec, config, machine, sizes)
-    return _unit(arrangement, spec, config, machine, name)
-
-
-def _unit(
-    arrangement: Arrangement,
-    spec: Spec,
-    config: Config,
-    machine: Machine | Gpu,
-    name: str,
-) -> Unit:
-    """Return the verified unit of an arrangement with the values of a config."""
-    contexts, lowered = _lowered(arrangement, config, name)
-    program = arrangement.program
-    is_gpu = isinstance(machine, Gpu)
-    join = assemble_kernels if is_gpu else assemble
-    unit = join(program, spec, arrangement, contexts, lowered, config, name)
-    if not is_gpu:
-        return _verified(unit)
-    from tcdsl.codegen.narrow.integers import narrow  # on use, as the forms
-
-    unit = narrow(simplify(unit), program, spec, temps=len(arrangement.temps))
-    unit = merge(shorten(unit))
-    verify(unit)
-    return unit
-
-
-def _verified(unit: Unit) -> Unit:
-    """Return a unit for the CPU as it is printed."""
-    unit = merge(shorten(opaque(cut(simplify(stage(unit))))))
-    verify(unit)
-    return unit
+    arrangement = arrangement_of(program, spec, config, machine, sizes)
+    return unit_of(arrangement, spec, config, machine, name)
 
 
 @on_own_stack
@@ -330,7 +289,7 @@ def lower_library(name: str) -> Unit:
     KeyError
         If none is called so.
     """
-    return _verified(library_unit(name))
+    return verified(library_unit(name))
 
 
 def library_of(program: Program, machine: Machine) -> tuple[str, ...]:
@@ -362,11 +321,11 @@ def describe(
 ) -> list[tuple[str, str]]:
     """Return every statement, as text, with the form of the nest that computes it."""
     if spec.is_exact or isinstance(machine, Gpu):
-        arrangement = _arrangement(program, spec, config, machine, sizes)
+        arrangement = arrangement_of(program, spec, config, machine, sizes)
     else:
-        arrangement = _arranged_for_all(program, spec, config, machine, sizes)
+        arrangement = arranged_for_all(program, spec, config, machine, sizes)
     titles: dict[int, str] = {}
-    for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
+    for i, (ctx, one) in enumerate(zip(*lowered(arrangement, config, "k"), strict=True)):
         titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.title}"))
     return [(s.text, titles[i]) for i, s in enumerate(arrangement.program.statements)]
 
@@ -384,112 +343,3 @@ def _hold_extents(program: Program, spec: Spec) -> None:
                 raise InternalError(
                     f"{program.name}: of {sizes} the range of '{r.name}' has {extent} values"
                 )
-
-
-def _arranged_for_all(
-    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
-) -> Arrangement:
-    """Return a partition arranged for all sizes of the regime of these."""
-    call = tuple(sorted(sizes.items()))
-    usual = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
-    return _arrangement(program, spec, config, machine, usual, call)
-
-
-def _arrangement(
-    program: Program,
-    spec: Spec,
-    config: Config,
-    machine: Machine | Gpu,
-    sizes: Mapping[str, int],
-    call: tuple[tuple[str, int], ...] | None = None,
-) -> Arrangement:
-    """Return the partition that a config names, arranged; call: see `arrange`.
-
-    Raises
-    ------
-    ScheduleError
-        If it names none.
-    """
-    held = limits(_decided(program, spec), spec.sizes or ()) if call is not None else ()
-    far = any(size.evaluate(dict(call or ())) >= FAR for size in held)
-    program = _rewritten(program, spec, machine, far=far)
-    chains = _chains(spec, machine)
-    by_name = {p.name: p for p in partitions(program, chains=chains)}
-    wanted = str(config.get("partition", next(iter(by_name))))
-    if wanted not in by_name:
-        raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
-    values = tuple(sorted(sizes.items()))
-    offered: tuple[AnyForm, ...] = forms.CPU
-    if isinstance(machine, Gpu):
-        from tcdsl.codegen.choose import gpu_forms  # on use: a fourth of what lowers
-
-        offered = gpu_forms.GPU
-    found = arrange(program, spec, by_name[wanted], machine, values, offered, call)
-    if found.asked is not None:
-        for size in held:
-            found.asked.at_least(size, FAR)  # the answer is part of the regime
-    return found
-
-
-def _chains(spec: Spec, machine: Machine | Gpu) -> Sizes | None:
-    """Return the sizes that a form for chains may know; None: there is none, on a GPU."""
-    return None if isinstance(machine, Gpu) else spec.sizes or ()
-
-
-def _decided(program: Program, spec: Spec) -> Program:
-    """Return a program without the conditions and checks that its known sizes answer."""
-    if spec.sizes is None:
-        return program
-    return proved(decided(program, spec.sizes), spec.sizes)
-
-
-def _rewritten(
-    program: Program, spec: Spec, machine: Machine | Gpu, *, far: bool = False
-) -> Program:
-    """Return a program without what is decided, products in pairs, on the CPU rows as scans.
-
-    And triangular folds as folds of whole rows, unless rows are too far apart for that.
-
-    All follow from the program and the specialisation, as do the statements that a config speaks
-    of: the order of pairs from its sizes or those that stand for all, rows from its layouts.
-    """
-    sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
-    known = _decided(program, spec)
-    if not isinstance(machine, Gpu) and not far:
-        known = masked(known, spec.sizes or ())
-    at = tuple(sizes.items())
-    split = distributed(in_pairs(known, at), at)
-    return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
-
-
-@lru_cache(maxsize=64)
-def _with_scans(program: Program, layouts: tuple[Layout, ...]) -> Program:
-    homes = {program.buffer(n).home: x for n, x in zip(program.operands, layouts, strict=True)}
-
-    def unit(name: str) -> int | None:
-        buffer = program.buffer(name)
-        layout = homes.get(buffer.home)
-        return len(buffer.shape) - 1 if layout is None else layout.unit
-
-    return along_rows(program, unit, MAX_LOOPS)
-
-
-def _lowered(
-    arrangement: Arrangement, config: Config, name: str
-) -> tuple[list[GroupContext[Any]], list[Any]]:
-    """Return the groups of an arrangement as a config has them, named after name.
-
-    They are `Lowered` for the CPU, `LoweredKernels` for a GPU.
-    """
-    contexts: list[GroupContext[Any]] = []
-    lowered: list[Any] = []
-    base = len(arrangement.temps)  # of plan parameters, the end of them too; of blocks of memory
-    for i, bare in enumerate(arrangement.contexts):
-        form, chosen = arrangement.choice(i, config.group(i))
-        on_gpu = isinstance(bare.machine, Gpu)
-        ctx = replace(bare, prefix=f"{name}_g{i}", param_base=base + (not on_gpu))
-        one = arrangement.forms[i][form].lower(ctx, chosen)
-        base += len(one.scratch) if on_gpu else one.params_used
-        contexts.append(ctx)
-        lowered.append(one)
-    return contexts, lowered

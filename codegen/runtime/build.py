@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
-import sysconfig
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -49,7 +48,7 @@ def load_extension(name: str, source: Source) -> ModuleType:
     CompileError
         As `load` does.
     """
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "getobjects"):
+    if "t" in sys.abiflags or hasattr(sys, "getobjects"):
         raise CompileError(  # their objects have another header than pyabi.h says
             "tcdsl does not run on a free-threaded or reference-tracing build of Python\n"
             "  note: use the ordinary build of the same version"

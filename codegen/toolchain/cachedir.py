@@ -10,9 +10,7 @@ import atexit
 import errno
 import json
 import os
-import shutil
 import stat
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -231,9 +229,11 @@ class _StandIn:
 
     @staticmethod
     def _made(why: str) -> Path:
+        from tempfile import mkdtemp  # on use: most folders can be written
+
         for base in (None, "/dev/shm"):
             with suppress(OSError):
-                path = Path(tempfile.mkdtemp(prefix="tcdsl-", dir=base))
+                path = Path(mkdtemp(prefix="tcdsl-", dir=base))
                 if not lacks_room(path) and not _is_noexec(path):
                     return path
                 path.rmdir()
@@ -243,6 +243,8 @@ class _StandIn:
 
     @staticmethod
     def _remove(path: Path, pid: int) -> None:
+        import shutil  # on use, as above
+
         if pid == os.getpid():
             shutil.rmtree(path, ignore_errors=True)
 
@@ -301,10 +303,12 @@ def update_json(name: str, values: Mapping[str, Any]) -> None:
 
     Where the folder cannot be written they are found out again.
     """
+    from tempfile import mkstemp  # on use: most facts are known
+
     with suppress(OSError):
         folder = cache_dir()
         text = json.dumps({**read_json(name), **values}, indent=1, sort_keys=True)
-        handle, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+        handle, path = mkstemp(prefix=f".{name}.", dir=folder)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as f:
                 f.write(text)

@@ -9,17 +9,14 @@ import os
 import platform
 import re
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from tcdsl.codegen.toolchain.cachedir import read_json, subfolder, update_json
-from tcdsl.codegen.toolchain.command import Command, beginning_of, cure_in, readable
 from tcdsl.codegen.toolchain.contentfile import stem
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
@@ -148,10 +145,24 @@ def _base(compiler: Compiler) -> str:
 
 def _candidates(search_path: str) -> Iterator[tuple[str, ...]]:
     for name in _USUAL:
-        if path := shutil.which(name, path=search_path):
+        if path := _which(name, search_path):
             yield (path,)
     if importlib.util.find_spec("ziglang") is not None:
         yield (sys.executable, "-m", "ziglang", "cc")
+
+
+def _which(name: str, search_path: str | None = None) -> str | None:
+    """Return a program on the path, as `shutil.which` does: that module loads compressors."""
+    if os.path.dirname(name):
+        folders = [""]
+    else:
+        known = os.environ.get("PATH", os.defpath) if search_path is None else search_path
+        folders = known.split(os.pathsep) if known else []
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
 
 
 def probe(command: tuple[str, ...]) -> Compiler:
@@ -162,7 +173,7 @@ def probe(command: tuple[str, ...]) -> Compiler:
     CompileError
         If it is not there, does not run, or is too old.
     """
-    program = shutil.which(command[0])
+    program = _which(command[0])
     if program is None:
         raise CompileError(f"the C compiler '{command[0]}' is not on the path")
     command = (program, *command[1:])
@@ -192,7 +203,7 @@ def _compiler_of(entry: Mapping[str, Any]) -> Compiler | None:
 
 def _identity(command: tuple[str, ...]) -> str:
     """Hash what decides a compiler's answer: its programs (of `ccache gcc` both), processor, us."""
-    programs = [path for word in command if (path := shutil.which(word))]
+    programs = [path for word in command if (path := _which(word))]
     if "ziglang" in command and (wheel := importlib.util.find_spec("ziglang")) and wheel.origin:
         programs.append(wheel.origin)
     stats = [os.stat(path) for path in programs]
@@ -223,6 +234,10 @@ def _processor() -> str:
 
 def _ask(command: tuple[str, ...]) -> Compiler:
     """Run the preprocessor: what is predefined says kind, version and instruction set."""
+    from tempfile import TemporaryDirectory  # on use: mostly another process has asked
+
+    from tcdsl.codegen.toolchain.command import Command, beginning_of, readable
+
     is_zig = "zig" in Path(command[0]).name or "ziglang" in command
     native = _native_flags(is_zig)
     with TemporaryDirectory(dir=subfolder("building")) as name:
@@ -260,6 +275,8 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 
 def _not_working(command: tuple[str, ...], why: str) -> str:
+    from tcdsl.codegen.toolchain.command import cure_in  # on use, as above
+
     return f"'{shlex.join(command)}' is no C compiler that works: {why}{cure_in(why)}"
 
 

@@ -13,14 +13,13 @@ import errno
 import fcntl
 import hashlib
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tcdsl.codegen.toolchain.cachedir import cache_dir, content_of, is_ours, places, subfolder
 
+OBJECT = ".so"  # the suffix of shared objects
 _LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
 
 
@@ -83,12 +82,14 @@ def move_into_place(made: Path, name: str, key: str, suffix: str) -> Path:
 
 def keep(content: bytes, name: str, key: str, suffix: str) -> None:
     """Keep in the cache what can be found out again; where it cannot be written it is not kept."""
+    from tempfile import mkstemp  # on use: warm programs keep nothing
+
     with contextlib.suppress(OSError):
         place = cache_dir() / "objects" / key[:2]
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         target = place / f"{stem(name)}-{key}-{_sum(content)}{suffix}"
         # Under a name that nobody looks for; of a process that is killed, prune removes it.
-        handle, made = tempfile.mkstemp(dir=place)
+        handle, made = mkstemp(dir=place)
         try:
             with os.fdopen(handle, "wb") as f:
                 f.write(content)
@@ -100,7 +101,9 @@ def keep(content: bytes, name: str, key: str, suffix: str) -> None:
 
 def building_folder() -> Path:
     """Return a new folder to make a file in."""
-    return Path(tempfile.mkdtemp(dir=subfolder("building")))
+    from tempfile import mkdtemp  # on use, as above
+
+    return Path(mkdtemp(dir=subfolder("building")))
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -126,6 +129,8 @@ def _named(place: Path, key: str, suffix: str) -> list[str]:
 
 def remove(path: Path) -> None:
     """Remove what lies under a name that only a file of the cache has: make room for one."""
+    import shutil  # on use, as above
+
     with contextlib.suppress(OSError):
         try:
             path.unlink()
@@ -216,6 +221,8 @@ def prune(max_bytes: int = 0) -> int:
 
     Always safe: what is loaded stays loaded, what is needed again is compiled again.
     """
+    import shutil  # on use, as above
+
     found = sorted(files(), key=lambda item: item[1].st_mtime)
     total = left = sum(status.st_size for _, status in found)
     for path, status in found:

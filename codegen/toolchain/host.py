@@ -83,17 +83,24 @@ def usable_cores() -> int:
 def read_caches(folder: Path) -> dict[int, tuple[int, int]]:
     """Return bytes and ways of the data caches by level, as far as the kernel tells."""
     caches = {}
-    for index in sorted(folder.glob("index*")):
+    names = sorted(os.listdir(folder)) if folder.is_dir() else ()
+    for index in (f"{folder}/{name}" for name in names if name.startswith("index")):
         try:
-            kind = (index / "type").read_text(encoding="ascii").strip()
-            level = int((index / "level").read_text(encoding="ascii"))
-            size = (index / "size").read_text(encoding="ascii").strip()
-            ways = int((index / "ways_of_associativity").read_text(encoding="ascii"))
+            kind, level_text, size, ways_text = (
+                _word_in(f"{index}/{what}")
+                for what in ("type", "level", "size", "ways_of_associativity")
+            )
+            level, ways = int(level_text), int(ways_text)
         except (OSError, ValueError):
             continue
         if kind in ("Data", "Unified") and size.endswith("K"):
             caches[level] = (int(size[:-1]) << 10, ways or 8)
     return caches
+
+
+def _word_in(path: str) -> str:
+    with open(path, encoding="ascii") as f:
+        return f.read().strip()
 
 
 def read_processor(path: Path) -> dict[str, str]:

@@ -167,13 +167,13 @@ def _folders() -> Sequence[Path]:
 def _found_in(folders: Sequence[Path]) -> _Found | None:
     within: dict[str, int | None] = {}
     try:
-        files = sorted((p, _times(s)) for f in folders for p, s in _sources(f, within))
+        files = sorted(_sources(folders, within))
     except OSError:  # they are not in folders
         return None
     if not any(path.endswith(".py") for path, _ in files):  # installed without what it was made of
         return None
-    stats = hash_of(f"{path} {' '.join(map(str, times))}" for path, times in files)
     paths, times = zip(*files, strict=True)
+    stats = hash_of((*paths, repr(times)))
     return _Found(paths, stats, max(changed_ns for _, _, changed_ns in times), times, within)
 
 
@@ -215,16 +215,20 @@ def _content(files: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _sources(
-    folder: Path | str, within: dict[str, int | None]
-) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the sources in a folder; within: gets when names in each folder were changed last."""
-    changed_ns = os.stat(folder).st_mtime_ns
-    is_settled = changed_ns < time.time_ns() - _SETTLED_NS
-    within[str(folder)] = changed_ns if is_settled else None
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(_SOURCES):
-                yield entry.path, entry.stat()
-            elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _sources(entry.path, within)
+def _sources(folders: Sequence[Path], within: dict[str, int | None]) -> list[tuple[str, _Times]]:
+    """Return the sources in folders; within: gets when names in each folder were changed last."""
+    found = []
+    todo = [str(folder) for folder in folders]
+    while todo:
+        folder = todo.pop()
+        changed_ns = os.stat(folder).st_mtime_ns
+        is_settled = changed_ns < time.time_ns() - _SETTLED_NS
+        within[folder] = changed_ns if is_settled else None
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith(_SOURCES):
+                    found.append((entry.path, _times(entry.stat())))
+                elif name != "__pycache__" and entry.is_dir():
+                    todo.append(entry.path)
+    return found

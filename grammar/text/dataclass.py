@@ -10,8 +10,10 @@ itself without a look at its fields, as tuples of them are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from reprlib import recursive_repr
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 Fields = tuple[dataclasses.Field[Any], ...]
@@ -37,13 +39,20 @@ def _dataclass(
 
 
 def _with_methods(given: Class, frozen: bool, slots: bool, eq: bool) -> Class:
-    # Frozen ones, for which it compiles, only where it asks whether their bases are.
-    is_derived = any(map(dataclasses.is_dataclass, given.__mro__[1:]))
-    cls: Class = dataclasses.dataclass(
-        init=False, repr=False, eq=False, slots=slots, frozen=frozen and is_derived
-    )(given)
+    params = "__dataclass_params__"
+    bases = [p for b in given.__mro__[1:] if (p := getattr(b, params, None)) is not None]
+    is_refused = any(base.frozen != frozen for base in bases)  # by the standard library's words
+    types = given.__annotations__
+    given.__annotations__ = {name: _without_text(t) for name, t in types.items()}
+    with _as_if_not_frozen([] if is_refused else bases):  # it compiles two methods for frozen ones
+        cls: Class = dataclasses.dataclass(
+            init=False, repr=False, eq=False, slots=slots, frozen=frozen and is_refused
+        )(given)
     cls.__dataclass_params__.frozen = frozen
+    cls.__annotations__ = types
     fields = dataclasses.fields(cls)
+    for f in fields:
+        f.type = types.get(f.name, f.type)
     names = tuple(f.name for f in fields)
     own = set(cls.__dict__)
     if cls.__dict__.get("__hash__", ()) is None and "__eq__" in own:  # the interpreter's None
@@ -63,6 +72,35 @@ def _with_methods(given: Class, frozen: bool, slots: bool, eq: bool) -> Class:
         if name not in own:
             setattr(cls, name, _of(cls, name, method))
     return cls
+
+
+def _without_text(t: Any) -> Any:
+    """Return a type as a field has it meanwhile: texts are searched for words, three times each."""
+    is_plain = isinstance(t, str) and not any(word in t for word in _WORDS)
+    return object if is_plain else t
+
+
+_WORDS = ("ClassVar", "InitVar", "KW_ONLY")  # of what is no field
+
+
+@contextmanager
+def _as_if_not_frozen(bases: Sequence[Any]) -> Iterator[None]:
+    """Let classes of which one is derived not be frozen meanwhile, by what they say of themselves.
+
+    All of ours are made by turns, so that no other is derived from them now.
+    """
+    with _turn:
+        was = [base.frozen for base in bases]
+        for base in bases:
+            base.frozen = False
+        try:
+            yield
+        finally:
+            for base, frozen in zip(bases, was, strict=True):
+                base.frozen = frozen
+
+
+_turn = RLock()
 
 
 class _OnUse:

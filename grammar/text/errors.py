@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, NoReturn
 
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.text.excerpt import excerpt, paint_ansi, paint_plain
 from tcdsl.grammar.text.source import Span
 
 MAX_SHOWN = 10  # diagnostics in one exception's text
@@ -186,6 +185,8 @@ def render(diagnostic: Diagnostic, *, color: bool = False) -> str:
     1 | def f(float(N) A) -> (B) { B(i) = A(j) }
       |                                     ^ not an index of B(i)
     """
+    from tcdsl.grammar.text.excerpt import excerpt, paint_ansi, paint_plain  # on use: faults only
+
     paint = paint_ansi if color else paint_plain
     span = diagnostic.span
     where = ""

@@ -142,7 +142,7 @@ def at_rank(
     if not kernel.has_any_rank:
         return kernel
     if rank is None and sizes:
-        rank = kernel.session.rank_named(kernel.definition, sizes)
+        rank = kernel.session.ranks.named(kernel.definition, sizes)
     if rank is None:
         rank = kernel.session.check_now(kernel.definition, generics)
         noun = "dimension" if rank == 1 else "dimensions"

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tcdsl.derived import batching
-from tcdsl.grammar.batch.definition import Backward
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes
@@ -24,7 +22,8 @@ from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.grammar.types.typed import CheckedDef, Tensor, statements, tensors_read
 
 if TYPE_CHECKING:
-    from tcdsl.calls.bindings.session import Session, Shapes
+    from tcdsl.calls.bindings.ranks import Shapes
+    from tcdsl.calls.bindings.session import Session
     from tcdsl.grammar.batch.definition import Randomness
     from tcdsl.plain.kernel import PlainKernel
 
@@ -64,6 +63,9 @@ def over_batch(
     TCTypeError
         If a float output shall have no batch.
     """
+    from tcdsl.derived import batching  # on use: most kernels have no batch
+    from tcdsl.grammar.batch.definition import Backward
+
     way = WayBack(kernel.session, kernel.definition, kernel.session.definition(backward))
     for name in way.outputs:
         if out_dims.get(name, out_dim) is None:

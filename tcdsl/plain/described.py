@@ -242,7 +242,7 @@ class Described(Launcher):
     ) -> tuple[Variant, Spec, Config, Mapping[str, int]]:
         """Return what a text is lowered from."""
         gpu = gpu_named(target)
-        shapes = None if sizes is None else self.session.shapes_named(self.definition, sizes)
+        shapes = None if sizes is None else self.session.ranks.shapes_named(self.definition, sizes)
         variant = self.session.variant(self.definition, generics, gpu, shapes)
         if sizes is None:
             model: Mapping[str, int] = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)

@@ -59,7 +59,7 @@ def at(
                 f"'{next(iter(sizes))}' beside arguments"
             )
         return session.bind(definition, _forms(definition, args, generics), generics)
-    shapes = session.shapes_named(definition, sizes)
+    shapes = session.ranks.shapes_named(definition, sizes)
     variant = session.variant(definition, generics, None, shapes)
     return variant, check_sizes(variant.signature, sizes)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tcdsl.codegen.toolchain import objects, records
+from tcdsl.codegen.toolchain import making, records
 from tcdsl.codegen.toolchain.cc import Compiler, Source
 from tcdsl.codegen.toolchain.running import Run
 
@@ -24,13 +24,13 @@ def compiled(compiler: Compiler, source: Source, folder: Path) -> Path:
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of what this process compiles from here on."""
     names: list[str] = []
-    begin = objects._begin
+    begin = making._begin
 
     def note(compiler: Any, source: Any, key: str) -> Any:
         names.append(source.name)
         return begin(compiler, source, key)
 
-    monkeypatch.setattr(objects, "_begin", note)
+    monkeypatch.setattr(making, "_begin", note)
     return names
 
 

@@ -140,6 +140,18 @@ def test_what_may_not_be_changed_is_refused_in_the_same_words(make: Any) -> None
     assert seen[0] == seen[1]
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_frozen_ones_are_derived_from_frozen_ones_only(is_frozen: bool) -> None:
+    said = []
+    for dataclass in (dataclasses.dataclass, ours.dataclass):
+        base: Any = dataclass(frozen=is_frozen)(type("Base", (), {"__annotations__": {"x": int}}))
+        with pytest.raises(TypeError) as caught:
+            dataclass(frozen=not is_frozen)(type("Derived", (base,), {}))
+        said.append(str(caught.value))
+        assert base.__dataclass_params__.frozen is is_frozen
+    assert said[0] == said[1]
+
+
 def test_frozen_ones_take_no_further_attribute() -> None:
     for make in (frozen, by_identity):
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'new'"):

@@ -14,7 +14,7 @@ from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.toolchain.host import usable_cores
-from tcdsl.codegen.toolchain.objects import UnwantedError
+from tcdsl.codegen.toolchain.making import UnwantedError
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 

@@ -14,14 +14,16 @@ import itertools
 import json
 import os
 import pickle
-import subprocess
 import threading
 import weakref
+from typing import TYPE_CHECKING
 
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.toolchain.cachedir import read_json, update_json
-from tcdsl.codegen.toolchain.ours import start
 from tcdsl.grammar.text.errors import CompileError
+
+if TYPE_CHECKING:
+    import subprocess
 
 # Modules that the builder imports by name, each with a `build(task)`: some import what starts them.
 LIBRARY = "tcdsl.codegen.library.building"
@@ -152,6 +154,10 @@ class Builder:
         variables = {**os.environ}
         if self._process is not None and self._variables == variables:
             return ""
+        import subprocess  # on use: warm programs start no process
+
+        from tcdsl.codegen.toolchain.ours import start
+
         self.end()
         self._variables = variables
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings import signature as signatures
+from tcdsl.calls.bindings.fitting import check_shapes, sizes_of, types_of
+from tcdsl.calls.bindings.identity import identity_of
 from tcdsl.calls.bindings.met import Met, form_of
-from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.rankfree import RankFree, general, key_of
+from tcdsl.calls.bindings.ranks import Ranks, Shapes
 from tcdsl.calls.bindings.settings import Settings, default_database
 from tcdsl.calls.bindings.variant import Advised, Variant
 from tcdsl.calls.operands.abstract import AbstractArray
-from tcdsl.calls.operands.arguments import Operand, dtype_of
+from tcdsl.calls.operands.arguments import Operand
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
@@ -31,13 +33,12 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain.host import detect, usable_cores
-from tcdsl.grammar.check.bind import bind, bind_generics
+from tcdsl.grammar.check.bind import bind_generics
 from tcdsl.grammar.text import nodes
-from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError, render
-from tcdsl.grammar.text.format import format_def, format_program
-from tcdsl.grammar.text.heads import has_any_rank, shapes_of_rank, size_names
+from tcdsl.grammar.text.errors import TCError, TCTypeError, render
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.heads import shapes_of_rank
 from tcdsl.grammar.text.stack import on_own_stack
-from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.text.instead import instead
@@ -46,10 +47,7 @@ from tcdsl.text.names import generic_values
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.derivatives import Gradient
 
-Shapes = Sequence[tuple[int, ...]]
-
 _MAX_VARIANTS = 512  # of a text: by types, generics, ranks and machine
-_MAX_RANKED = 4096  # definitions of any rank bound to ranks and repeated dimensions
 _RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says it: the first right
 
 
@@ -79,8 +77,7 @@ class Session:
         self._rank_free: dict[str, RankFree] = {}  # by the key of what ranks share
         self._lock = Lock()
         self._warned: set[str] = set()
-        self._any_rank = {d.name for d in program.defs if any(map(has_any_rank, d.params))}
-        self._ranked: dict[tuple[str, Shapes], tuple[nodes.Def, str]] = {}
+        self.ranks = Ranks(program)
         self._met = Met()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -129,8 +126,8 @@ class Session:
         """
         generics = generic_values(definition, generics)
         text = ""
-        if definition.name in self._any_rank:
-            definition, text = self._with_ranks(definition, shapes)
+        if self.ranks.has_any(definition):
+            definition, text = self.ranks.bound(definition, shapes)
         key = (definition.name, text, tuple(sorted(generics.items(), key=lambda g: g[0])), gpu)
         with self._lock:
             found = self._variants.get(key)
@@ -161,7 +158,7 @@ class Session:
 
             return check(program, definition.name, generics=generics)
 
-        identity = self._identity(definition, generics, ranked)
+        identity = identity_of(self.program, definition, generics, ranked)
         signature = signatures.read(identity, definition)
         known = checked() if signature is None else None
         if known is not None and self.out_dims is None:  # else they were said before
@@ -201,28 +198,6 @@ class Session:
                 self._rank_free[key] = found
             return found
 
-    def _identity(
-        self, definition: nodes.Def, generics: Mapping[str, int | DType], ranked: str
-    ) -> str:
-        """Return a definition with all that it calls and its generics, as text."""
-        defs = {d.name: d for d in self.program.defs} | {definition.name: definition}
-        needed = {definition.name: definition}
-        todo = [definition] if len(defs) > 1 else []
-        while todo:
-            called = {n for n in identifiers(todo.pop()) if n in defs and n not in needed}
-            needed |= {n: defs[n] for n in called}
-            todo += (defs[n] for n in called)
-        if ranked:
-            del needed[definition.name]
-        texts = {definition.name: ranked} | (_printed(needed) if needed else {})
-        return "\n".join(
-            [
-                definition.name,
-                *(f"{n} = {v!r}" for n, v in sorted(generics.items())),
-                *(texts[n] for n in sorted(texts)),
-            ]
-        )
-
     def program_with(self, definition: nodes.Def) -> nodes.Program:
         """Return the program with this definition in place of the one of its name."""
         defs = tuple(definition if d.name == definition.name else d for d in self.program.defs)
@@ -236,60 +211,14 @@ class Session:
         TCError
             If it has no meaning at these ranks.
         """
-        bound, _ = self._with_ranks(definition, shapes)
+        bound, _ = self.ranks.bound(definition, shapes)
         return Session(self.program_with(bound), self.settings, None, self.out_dims), bound
-
-    def _with_ranks(self, definition: nodes.Def, shapes: Shapes | None) -> tuple[nodes.Def, str]:
-        """Return a definition of any rank bound to the ranks of its arguments, and its text."""
-        name = definition.name
-        if shapes is None:
-            raise TCTypeError(
-                f"{name} has parameters of any rank, and only its calls say which\n"
-                f"  choose one: {name}.with_rank(2)"
-            )
-        ones = tuple(tuple(1 if extent == 1 else 2 for extent in shape) for shape in shapes)
-        with self._lock:
-            found = self._ranked.get((name, ones))
-            if found is None:
-                self._ranked = thinned(self._ranked, _MAX_RANKED)
-                found = self._ranked[name, ones] = _ranked(self.program, name, ones)
-            return found
-
-    def shapes_named(self, definition: nodes.Def, sizes: Collection[str]) -> Shapes | None:
-        """Return shapes of the rank at which a definition has these sizes; None if it has one rank.
-
-        Raises
-        ------
-        ShapeError
-            If it has them at no rank.
-        """
-        if definition.name not in self._any_rank:
-            return None
-        return shapes_of_rank(definition, self.rank_named(definition, sizes))
-
-    def rank_named(self, definition: nodes.Def, sizes: Collection[str]) -> int:
-        """Return for how many dimensions `...` stands where a definition has these sizes."""
-        found = None
-        for rank in range(len(sizes) + 1):
-            try:
-                bound, _ = self._with_ranks(definition, shapes_of_rank(definition, rank))
-            except TCTypeError:  # the text has a meaning at other ranks only
-                continue
-            if size_names(bound) <= {*sizes}:
-                found = rank
-        if found is None:
-            bound, _ = self._with_ranks(definition, shapes_of_rank(definition, 1))
-            raise ShapeError(
-                f"{definition.name} has the sizes {', '.join(sizes) or 'none'} at no rank; where "
-                f"'...' is one dimension, it has {', '.join(sorted(size_names(bound)))}"
-            )
-        return found
 
     def shapes_of_any_rank(
         self, definition: nodes.Def, generics: Mapping[str, Any]
     ) -> Shapes | None:
         """Return shapes of a rank that a definition of any rank has; None if it has one rank."""
-        if definition.name not in self._any_rank:
+        if not self.ranks.has_any(definition):
             return None
         return shapes_of_rank(definition, self.check_now(definition, generics))
 
@@ -308,7 +237,7 @@ class Session:
         given = generics or {}
         if any(g.default is None and g.name not in given for g in definition.generics):
             return _RANKS[0]
-        is_open = definition.name in self._any_rank
+        is_open = self.ranks.has_any(definition)
         faults = []
         for rank in _RANKS if is_open else _RANKS[:1]:
             try:
@@ -346,7 +275,7 @@ class Session:
             found = self._bind(definition, arrays, generics, gpu, each)
             self._met.keep(form, definition, *found)
         elif self.origin is not None:
-            _check_given(self.origin, definition, arrays, found[1])
+            check_shapes(self.origin, definition, arrays, found[1])
         return found
 
     def _bind(
@@ -358,56 +287,11 @@ class Session:
         each: Collection[str],
     ) -> tuple[Variant, dict[str, int]]:
         """Do what `bind` does, for forms of operands that are not known."""
-        dtypes = self._dtypes(definition, arrays)
+        dtypes = types_of(definition, arrays)
         values = bind_generics(definition, dtypes, generic_values(definition, generics))
         shapes = [a.shape for a in arrays]
         variant = self.variant(definition, values, gpu, shapes)
-        checked = variant.signature
-        for param, array in zip(checked.params, arrays, strict=True):
-            if param.shape or not param.dtype.is_integer:
-                continue
-            if dtype_of(array, param.name).is_float:
-                raise TCTypeError(
-                    f"{checked.name}: expected {param.name} of type {param.dtype}, "
-                    f"got a number of type {array.dtype}\n"
-                    "  pass an integer"
-                )
-        # a number is converted to its parameter's type, so only arrays have to match: a silent copy
-        # of one would hide what a kernel costs
-        expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
-        scalars: dict[str, int | None] = {}
-        if checked.scalars:
-            numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
-            known = (n for n in checked.scalars if numbers[n] is not None or n in each)
-            scalars = {n: numbers[n] for n in known}
-        if self.origin is None:
-            return variant, bind(checked, shapes, expected, scalars)
-        refused: ShapeError | None = None
-        try:
-            sizes = bind(checked, shapes, expected, scalars)
-        except ShapeError as error:  # the origin says more than the constraints of the text do
-            refused = error
-            sizes = bind(replace(checked, constraints=()), shapes, expected, scalars)
-        _check_given(self.origin, definition, arrays, sizes)
-        if refused is not None:
-            raise refused
-        return variant, sizes
-
-    def _dtypes(
-        self, definition: nodes.Def, arrays: Sequence[Operand | AbstractArray]
-    ) -> list[DType]:
-        """Return the types of the arguments.
-
-        A number that stands for a type variable takes the type of an array that does, since
-        numbers are converted.
-        """
-        dtypes = [dtype_of(a, p.name) for a, p in zip(arrays, definition.params, strict=False)]
-        named = [p.type.name if p.type else "" for p in definition.params]
-        by_variable = {t: d for t, d, a in zip(named, dtypes, arrays, strict=False) if a.ndim}
-        return [
-            d if a.ndim else by_variable.get(t, d)
-            for t, d, a in zip(named, dtypes, arrays, strict=False)
-        ]
+        return variant, sizes_of(variant.signature, definition, arrays, dtypes, each, self.origin)
 
     @property
     def database(self) -> Path:
@@ -441,33 +325,6 @@ class Session:
     def _has_configs(self) -> bool:
         settings = self.settings
         return settings.tune != "off" and (bool(settings.configs) or self.database.exists())
-
-
-def _check_given(
-    origin: Gradient,
-    definition: nodes.Def,
-    arrays: Sequence[Operand | AbstractArray],
-    sizes: Mapping[str, int],
-) -> None:
-    """Check what calls of a gradient hand on of the forward pass, and its adjoints."""
-    names = [p.name for p in definition.params]
-    call = f"{definition.name}({', '.join(names)})"
-    check_given(origin, dict(zip(names, arrays, strict=True)), sizes, call)
-
-
-@on_own_stack
-def _ranked(program: nodes.Program, name: str, shapes: Shapes) -> tuple[nodes.Def, str]:
-    """Return a definition bound to ranks, and its text."""
-    from tcdsl.grammar.ranks.ellipsis import bind_ranks  # on use: few texts have `...`
-
-    bound = bind_ranks(program, name, shapes)
-    return bound, format_def(bound)
-
-
-@on_own_stack
-def _printed(definitions: Mapping[str, nodes.Def]) -> dict[str, str]:
-    """Return the texts of definitions, in one thread for all."""
-    return {name: format_def(d) for name, d in definitions.items()}
 
 
 @on_own_stack

@@ -27,7 +27,8 @@ from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.runner import Runner
 from tcdsl.codegen.reference.evaluator import AbandonedError, evaluate
 from tcdsl.codegen.toolchain import cc
-from tcdsl.codegen.toolchain.objects import UnwantedError, compile_many
+from tcdsl.codegen.toolchain.making import UnwantedError
+from tcdsl.codegen.toolchain.objects import compile_many
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import CompileError
 from tcdsl.grammar.text.parser import parse

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.choose import specialise
 from tcdsl.codegen.choose.fuse import can_join, fused_group, gather, partitions, separate, uses
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline
@@ -198,7 +198,7 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
 def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     chosen: dict[Program, tuple[Partition, ...]] = {}
-    monkeypatch.setattr(compiler, "partitions", lambda p, chains: chosen[p])
+    monkeypatch.setattr(specialise, "partitions", lambda p, chains: chosen[p])
     cases = []
     for _ in range(6):
         entry = random_program(rng)

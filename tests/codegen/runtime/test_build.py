@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ def test_the_same_binary_serves_other_pythons(version: str, library: Any) -> Non
 
 
 def test_a_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sysconfig, "get_config_var", {"Py_GIL_DISABLED": 1}.get)
+    monkeypatch.setattr(sys, "abiflags", "t")
     with pytest.raises(CompileError, match="free-threaded") as e:
         build.load()
     assert "ordinary build" in str(e.value)

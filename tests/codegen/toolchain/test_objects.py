@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cachedir, cc, contentfile, objects
+from tcdsl.codegen.toolchain import cachedir, cc, contentfile, making
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
@@ -376,7 +376,7 @@ def test_ctrl_c_leaves_no_lock_no_object_and_no_compiler(cache: Path, tmp_path: 
 
 def test_ctrl_c_waits_until_a_started_compiler_is_noted() -> None:
     noted = False
-    with pytest.raises(KeyboardInterrupt), objects._uninterrupted():  # noqa: PT012  (the point)
+    with pytest.raises(KeyboardInterrupt), making._uninterrupted():  # noqa: PT012  (the point)
         signal.raise_signal(signal.SIGINT)
         noted = True
     assert noted

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.choose import compiler, specialise
 from tcdsl.codegen.forms.contraction.problem import Side
 from tcdsl.codegen.forms.contraction.sides import required, words_for
 from tcdsl.codegen.forms.contraction.words import words_of
@@ -192,7 +192,7 @@ def test_what_a_processor_has_is_told_by_the_compilers_macros() -> None:
 def test_only_products_are_made_of_words() -> None:
     p = matmul("int8", "int8", 8, 64, 64)
     spec = spec_of(p, exact=True)
-    arrangement = compiler._arrangement(p.program, spec, Config(), detect(), p.sizes)
+    arrangement = specialise.arrangement_of(p.program, spec, Config(), detect(), p.sizes)
     panel = required(arrangement.contexts[0], Side())
     apart = replace(panel, problem=replace(panel.problem, term="distance"))
     assert words_for(arrangement.contexts[0], panel)

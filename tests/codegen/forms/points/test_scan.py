@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.choose import compiler, specialise
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
@@ -122,7 +122,7 @@ def test_loops_over_floats_keep_their_order(op: str) -> None:
 
 def test_more_sums_along_columns_than_a_kernel_has_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest stay sums: a program without a loop is not refused for its loops."""
-    monkeypatch.setattr(compiler, "MAX_LOOPS", 2)  # fewer take less time
+    monkeypatch.setattr(specialise, "MAX_LOOPS", 2)  # fewer take less time
     text = "def f(float(N,M) X) -> (float(N,M) A, float(N,M) B, float(N,M) C) { "
     text += " ".join(f"{y}(n, m) +=! X(j, m) where j in 0 : n + 1" for y in "ABC") + " }"
     p = problem(text, numbers("float", 3, 4))

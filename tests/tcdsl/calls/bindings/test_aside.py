@@ -18,7 +18,7 @@ from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.library import functions
 from tcdsl.codegen.runtime import Entry
-from tcdsl.codegen.toolchain import objects
+from tcdsl.codegen.toolchain import making
 from tcdsl.codegen.toolchain.cachedir import cache_dir
 from tcdsl.tools.doctor import _caches
 
@@ -40,14 +40,14 @@ def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(variant.Variant, "_prime", lambda *_: None)
     monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
     names: list[str] = []
-    begin = objects._begin
+    begin = making._begin
 
     def noted(compiler: Any, source: Any, key: str) -> Any:
         if not source.name.startswith("tc_"):  # of the library
             names.append(source.name)
         return begin(compiler, source, key)
 
-    monkeypatch.setattr(objects, "_begin", noted)
+    monkeypatch.setattr(making, "_begin", noted)
     return names
 
 

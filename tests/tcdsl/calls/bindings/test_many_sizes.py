@@ -10,7 +10,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.calls import host
-from tcdsl.calls.bindings import session, variant
+from tcdsl.calls.bindings import ranks, session, variant
 from tcdsl.calls.bindings.variant import Variant, _about, spec_for
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.codegen.choose import compiler
@@ -116,7 +116,7 @@ def test_bindings_of_a_text_and_what_is_made_of_a_kernel_have_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session, "_MAX_VARIANTS", 4)
-    monkeypatch.setattr(session, "_MAX_RANKED", 4)
+    monkeypatch.setattr(ranks, "_MAX_RANKED", 4)
     monkeypatch.setattr(plain, "_MAX_MADE", 4)
     monkeypatch.setattr(with_tangents, "_MOST_KNOWN", 4)
     text = "def add<S=0>(double(...) A, double(...) B) -> (C) { C(...) = A(...) + B(...) + S }"
@@ -129,7 +129,7 @@ def test_bindings_of_a_text_and_what_is_made_of_a_kernel_have_a_bound(
             a = np.ones((2,) * rank)
             assert len(add.call(a, a).variant.checked.params[0].shape) == rank
     assert len(add.session._variants) <= 4
-    assert len(add.session._ranked) <= 4
+    assert len(add.session.ranks._bound) <= 4
     dims = [f"x{i}" for i in range(8)]
     params = ", ".join(f"double(N) {d}" for d in dims)
     total: Any = tc.define(

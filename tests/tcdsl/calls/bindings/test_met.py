@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import session
+from tcdsl.calls.bindings import fitting, session
 from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.text import heads
 from tcdsl.grammar.text.heads import applied, type_variables
@@ -28,7 +28,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(checked.name)
         return bind(checked, *given)
 
-    monkeypatch.setattr(session, "bind", noted)
+    monkeypatch.setattr(fitting, "bind", noted)
     return found
 
 

@@ -1,0 +1,111 @@
+"""A program as its specialisation has it: decided, rewritten, and arranged as a config says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
+from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.choose.nominal import nominal_sizes
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.preludes.abi import MAX_LOOPS
+from tcdsl.codegen.program.decided import Sizes, decided
+from tcdsl.codegen.program.fission import distributed
+from tcdsl.codegen.program.pairs import in_pairs
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.proved import proved
+from tcdsl.codegen.program.scans import along_rows
+from tcdsl.codegen.program.triangles import FAR, limits, masked
+from tcdsl.grammar.text.errors import ScheduleError
+
+
+def arranged_for_all(
+    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
+) -> Arrangement:
+    """Return a partition arranged for all sizes of the regime of these."""
+    call = tuple(sorted(sizes.items()))
+    usual = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
+    return arrangement_of(program, spec, config, machine, usual, call)
+
+
+def arrangement_of(
+    program: Program,
+    spec: Spec,
+    config: Config,
+    machine: Machine | Gpu,
+    sizes: Mapping[str, int],
+    call: tuple[tuple[str, int], ...] | None = None,
+) -> Arrangement:
+    """Return the partition that a config names, arranged; call: see `arrange`.
+
+    Raises
+    ------
+    ScheduleError
+        If it names none.
+    """
+    held = limits(_decided(program, spec), spec.sizes or ()) if call is not None else ()
+    far = any(size.evaluate(dict(call or ())) >= FAR for size in held)
+    program = rewritten(program, spec, machine, far=far)
+    by_name = {p.name: p for p in partitions(program, chains=chains(spec, machine))}
+    wanted = str(config.get("partition", next(iter(by_name))))
+    if wanted not in by_name:
+        raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
+    values = tuple(sorted(sizes.items()))
+    offered: tuple[AnyForm, ...] = forms.CPU
+    if isinstance(machine, Gpu):
+        from tcdsl.codegen.choose import gpu_forms  # on use: a fourth of what lowers
+
+        offered = gpu_forms.GPU
+    found = arrange(program, spec, by_name[wanted], machine, values, offered, call)
+    if found.asked is not None:
+        for size in held:
+            found.asked.at_least(size, FAR)  # the answer is part of the regime
+    return found
+
+
+def chains(spec: Spec, machine: Machine | Gpu) -> Sizes | None:
+    """Return the sizes that a form for chains may know; None: there is none, on a GPU."""
+    return None if isinstance(machine, Gpu) else spec.sizes or ()
+
+
+def _decided(program: Program, spec: Spec) -> Program:
+    """Return a program without the conditions and checks that its known sizes answer."""
+    if spec.sizes is None:
+        return program
+    return proved(decided(program, spec.sizes), spec.sizes)
+
+
+def rewritten(
+    program: Program, spec: Spec, machine: Machine | Gpu, *, far: bool = False
+) -> Program:
+    """Return a program without what is decided, products in pairs, on the CPU rows as scans.
+
+    And triangular folds as folds of whole rows, unless rows are too far apart for that.
+
+    All follow from the program and the specialisation, as do the statements that a config speaks
+    of: the order of pairs from its sizes or those that stand for all, rows from its layouts.
+    """
+    sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
+    known = _decided(program, spec)
+    if not isinstance(machine, Gpu) and not far:
+        known = masked(known, spec.sizes or ())
+    at = tuple(sizes.items())
+    split = distributed(in_pairs(known, at), at)
+    return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
+
+
+@lru_cache(maxsize=64)
+def _with_scans(program: Program, layouts: tuple[Layout, ...]) -> Program:
+    homes = {program.buffer(n).home: x for n, x in zip(program.operands, layouts, strict=True)}
+
+    def unit(name: str) -> int | None:
+        buffer = program.buffer(name)
+        layout = homes.get(buffer.home)
+        return len(buffer.shape) - 1 if layout is None else layout.unit
+
+    return along_rows(program, unit, MAX_LOOPS)

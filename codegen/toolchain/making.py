@@ -1,0 +1,135 @@
+"""Objects that are not in the cache are made: compilers side by side, each text by one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tcdsl.codegen.toolchain.cachedir import lacks_room
+from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.contentfile import (
+    OBJECT,
+    KeyLock,
+    building_folder,
+    lookup,
+    move_into_place,
+)
+from tcdsl.codegen.toolchain.running import Run, wait_for_any
+from tcdsl.grammar.text.errors import CompileError
+
+_POLL_S = 0.002
+_LONGEST_S = 0.5  # between looks at whether a compiler takes too long
+
+
+class UnwantedError(Exception):
+    """What was being compiled is not wanted any more."""
+
+
+def make(
+    sources: Mapping[str, Source],
+    compiler: Compiler,
+    jobs: int,
+    is_unwanted: Callable[[], bool] | None,
+) -> dict[str, Path | CompileError]:
+    """Return the objects of sources by their keys, jobs at a time; see `objects.compile_many`."""
+    waiting = dict(sources)
+    done: dict[str, Path | CompileError] = {}
+    running: dict[str, _Making] = {}
+    try:
+        while waiting or running:
+            if is_unwanted is not None and is_unwanted():
+                raise UnwantedError
+            with _uninterrupted():
+                for key in list(waiting):
+                    if len(running) >= jobs:
+                        break
+                    match _begin(compiler, waiting[key], key):
+                        case None:  # someone else is at work on it
+                            continue
+                        case Path() as path:
+                            done[key] = path
+                        case making:
+                            running[key] = making
+                    del waiting[key]
+                for key in [k for k, making in running.items() if making.run.finished()]:
+                    done[key] = running.pop(key).end()
+            if waiting and len(running) < jobs:  # others are at work on them
+                time.sleep(_POLL_S)
+            elif running:
+                longest_s = _LONGEST_S if is_unwanted is None else _LONGEST_S / 10
+                wait_for_any([making.run for making in running.values()], longest_s)
+    finally:
+        with _uninterrupted():
+            for making in running.values():
+                making.abandon()
+    return done
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: between the start of a compiler and the note of it, it would be lost."""
+    in_main = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT)
+    if (
+        not in_main or usual is None
+    ):  # KeyboardInterrupt cannot come; or the handler is not Python's
+        yield
+        return
+    pending: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
+
+
+class _Making:
+    """An object in the making: its lock, its folder, its compiler."""
+
+    def __init__(self, key: str, lock: KeyLock, folder: Path, run: Run) -> None:
+        self.key, self.lock, self.folder, self.run = key, lock, folder, run
+
+    def end(self) -> Path | CompileError:
+        """Move the object into place."""
+        try:
+            if error := self.run.error():
+                if lacks_room(self.folder):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
+                return error
+            return move_into_place(self.run.output, self.run.source.name, self.key, OBJECT)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Leave nothing behind: no process, no folder, no lock."""
+        self.run.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.lock.release()
+
+
+def _begin(compiler: Compiler, source: Source, key: str) -> _Making | Path | None:
+    """Start a compiler; or return the object if it has been made meanwhile, None if it is being."""
+    lock = KeyLock.take(key)
+    if lock is None:
+        return None
+    folder = None
+    try:
+        if found := lookup(key, OBJECT):
+            lock.release()
+            return found
+        folder = building_folder()
+        return _Making(key, lock, folder, Run(compiler, source, folder))
+    except BaseException:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        raise
