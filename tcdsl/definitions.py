@@ -313,11 +313,7 @@ def all_of(kind: type[K], session: Session) -> Definitions[K]:
     TCError
         If one is wrong.
     """
-    from tcdsl.grammar.check.definition import want_bounded  # on use: it loads the check
-
-    want_bounded(session.program)
-    for definition in session.program.defs:
-        session.check_now(definition)
+    session.check_all()
     return Definitions({d.name: kind(session, d) for d in session.program.defs})
 
 

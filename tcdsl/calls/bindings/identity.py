@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.format import format_def
 from tcdsl.grammar.text.stack import on_own_stack
-from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.dtypes import DType
+
+_MOST = 4096
+_printed: dict[int, tuple[nodes.Def, str]] = {}  # by the id of what is kept beside
 
 
 def identity_of(
@@ -19,15 +23,13 @@ def identity_of(
 ) -> str:
     """Return the text; ranked: that of a definition that was bound to ranks."""
     defs = {d.name: d for d in program.defs} | {definition.name: definition}
-    needed = {definition.name: definition}
-    todo = [definition] if len(defs) > 1 else []
+    texts = {definition.name: ranked or printed(definition)}
+    todo = [*texts.values()] if len(defs) > 1 else []
     while todo:
-        called = {n for n in identifiers(todo.pop()) if n in defs and n not in needed}
-        needed |= {n: defs[n] for n in called}
-        todo += (defs[n] for n in called)
-    if ranked:
-        del needed[definition.name]
-    texts = {definition.name: ranked} | (_printed(needed) if needed else {})
+        named = {*re.findall(r"[A-Za-z_][A-Za-z0-9_]*", todo.pop())}
+        called = {n: printed(defs[n]) for n in named if n in defs and n not in texts}
+        texts |= called
+        todo += called.values()
     return "\n".join(
         [
             definition.name,
@@ -37,7 +39,23 @@ def identity_of(
     )
 
 
+def printed(definition: nodes.Def) -> str:
+    """Return a definition as `format_def` prints it, which is done once."""
+    found = _printed.get(id(definition))
+    if found is not None:
+        return found[1]
+    text = _print(definition)
+    keep_printed(definition, text)
+    return text
+
+
+def keep_printed(definition: nodes.Def, text: str) -> None:
+    """Keep what `printed` is to return: somebody has printed the definition before."""
+    global _printed
+    _printed = thinned(_printed, _MOST)
+    _printed[id(definition)] = definition, text  # the id stays the definition's
+
+
 @on_own_stack
-def _printed(definitions: Mapping[str, nodes.Def]) -> dict[str, str]:
-    """Return the texts of definitions, in one thread for all."""
-    return {name: format_def(d) for name, d in definitions.items()}
+def _print(definition: nodes.Def) -> str:
+    return format_def(definition)

@@ -10,7 +10,7 @@ from tcdsl.calls.bindings.binding import Binding
 from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.index import ForAll
 from tcdsl.calls.bindings.rankfree import RankFree
-from tcdsl.calls.bindings.signature import Signature, outermost
+from tcdsl.calls.bindings.signature import Signature
 from tcdsl.codegen.library.load import Loaded
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -124,7 +124,7 @@ class OwnSizes(Binding):
         At a size of 0 the executable would have nothing to begin with.
         """
         if self._outermost is None:
-            self._outermost = () if self.is_for_gpu else outermost(self.signature)
+            self._outermost = () if self.is_for_gpu else self.signature.outermost
         names = self._outermost
         sizes = exact.sizes or ()
         if not names or not all(n for name, n in sizes if name in names):

@@ -1,9 +1,14 @@
-"""Texts as trees: what a process has parsed, later ones find by a record, and load no parser."""
+"""Texts as trees: what a process has parsed, later ones find by a record, and load no parser.
+
+Beside its tree a record has each definition as it is printed, by which further records are found:
+to find them no body is made or printed.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from tcdsl.calls.bindings.identity import keep_printed, printed
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.text.nodes import Program
 from tcdsl.grammar.text.plain import from_plain, plain
@@ -26,9 +31,20 @@ def parsed(text: str, name: str = "<text>") -> Program:
 
         return parser.parse(text, name)
 
-    found = records.read("tree", (text,), lambda value: from_plain(value, source, parse))
+    def decoded(value: object) -> Program:
+        match value:
+            case [list(nodes), list(texts)]:
+                program = from_plain(nodes, source, parse)
+                if [type(t) for t in texts] == [str] * len(program.defs):
+                    for definition, printing in zip(program.defs, texts, strict=True):
+                        keep_printed(definition, printing)
+                    return program
+        raise ValueError("it is no tree with its definitions as texts")
+
+    found = records.read("tree", (text,), decoded)
     if found is None:
         found = parse()
         if (nodes := plain(found)) is not None:
-            records.write("tree", (text,), nodes, found.defs[-1].name)
+            texts = [printed(definition) for definition in found.defs]
+            records.write("tree", (text,), [nodes, texts], found.defs[-1].name)
     return found

@@ -77,6 +77,7 @@ class Session:
         self._rank_free: dict[str, RankFree] = {}  # by the key of what ranks share
         self._lock = Lock()
         self._warned: set[str] = set()
+        self._is_bounded = True  # no text is asked whose definitions are checked one by one
         self.ranks = Ranks(program)
         self._met = Met()
 
@@ -154,8 +155,12 @@ class Session:
         program = self.program_with(definition) if ranked else self.program
 
         def checked() -> CheckedDef:
-            from tcdsl.grammar.check.definition import check  # on use: most calls find a signature
+            # on use: most calls find a signature
+            from tcdsl.grammar.check.definition import check, want_bounded
 
+            if not self._is_bounded:
+                want_bounded(self.program)
+                self._is_bounded = True
             return check(program, definition.name, generics=generics)
 
         identity = identity_of(self.program, definition, generics, ranked)
@@ -221,6 +226,15 @@ class Session:
         if not self.ranks.has_any(definition):
             return None
         return shapes_of_rank(definition, self.check_now(definition, generics))
+
+    def check_all(self) -> None:
+        """Report faults of all definitions.
+
+        One whose calls multiply beyond all bounds is told before work is spent on others.
+        """
+        self._is_bounded = False
+        for definition in self.program.defs:
+            self.check_now(definition)
 
     def check_now(self, definition: nodes.Def, generics: Mapping[str, Any] | None = None) -> int:
         """Report faults that the text shows at `define`, not at the first call.

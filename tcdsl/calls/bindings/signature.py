@@ -9,7 +9,7 @@ faults or warnings has none.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tcdsl.codegen.program.pointwise import Places, Pointwise
@@ -45,7 +45,8 @@ class Signature:
     name, sizes, scalars, params, returns, constraints: those of the `CheckedDef`. starts: the
     operator of the first statement on each return. temporaries: names, types and shapes. inplace:
     returns and parameters that may be one view (`inplace_pairs`). has_loops: whether turns are
-    counted. read: the parameters whose values are read, not only their extents. pointwise,
+    counted. read: the parameters whose values are read, not only their extents. outermost: the
+    sizes that no stride of a tensor in C order hangs on, as the number of images. pointwise,
     rowwise: how calls may collapse their dimensions, at most one of both; None where they may not.
     """
 
@@ -60,6 +61,7 @@ class Signature:
     inplace: tuple[tuple[int, int], ...]
     has_loops: bool
     read: tuple[str, ...]
+    outermost: tuple[str, ...]
     pointwise: Pointwise | None
     rowwise: Rowwise | None
 
@@ -72,6 +74,11 @@ class Signature:
         from tcdsl.codegen.program.collapse_rows import rowwise_of
 
         pointwise = pointwise_of(program)
+        temporaries = tuple(
+            (b.tensor, b.dtype, b.shape) for b in program.buffers if b.role == "temp"
+        )
+        shapes = [t.shape for t in (*checked.params, *checked.returns)]
+        shapes += [shape for _, _, shape in temporaries]
         ops: dict[str, str] = {}
         read = {*checked.scalars}
         for s in statements(checked.body):
@@ -85,23 +92,22 @@ class Signature:
             checked.returns,
             checked.constraints,
             tuple(ops.get(t.name, "") for t in checked.returns),
-            tuple((b.tensor, b.dtype, b.shape) for b in program.buffers if b.role == "temp"),
+            temporaries,
             inplace,
             any(isinstance(s, Loop) for s in checked.body),
             tuple(t.name for t in checked.params if t.name in read),
+            _outermost(checked, shapes),
             pointwise,
             rowwise_of(program) if pointwise is None else None,
         )
 
 
-def outermost(signature: Signature) -> tuple[str, ...]:
-    """Return the sizes that no stride of a tensor in C order hangs on: as the number of images."""
-    shapes = [t.shape for t in (*signature.params, *signature.returns)]
-    shapes += [shape for _, _, shape in signature.temporaries]
+def _outermost(checked: CheckedDef, shapes: Sequence[tuple[Size, ...]]) -> tuple[str, ...]:
+    """Return the sizes that no stride hangs on of tensors of these shapes."""
     leading = {n for shape in shapes for e in shape[:1] for n in e.symbols() if e == Size.symbol(n)}
     bound = {n for shape in shapes for e in shape[1:] for n in e.symbols()}
     bound |= {n for shape in shapes for e in shape[:1] for n in e.symbols() if e != Size.symbol(n)}
-    return tuple(n for n in signature.sizes if n in leading - bound - {*signature.scalars})
+    return tuple(n for n in checked.sizes if n in leading - bound - {*checked.scalars})
 
 
 def read(identity: str, definition: nodes.Def) -> Signature | None:
@@ -131,6 +137,7 @@ def write(identity: str, definition: nodes.Def, signature: Signature) -> None:
         signature.inplace,
         signature.has_loops,
         signature.read,
+        signature.outermost,
         None if signature.pointwise is None else _plain_pointwise(signature.pointwise),
         None if signature.rowwise is None else _plain_rowwise(signature.rowwise),
     ]
@@ -175,7 +182,7 @@ class _Reader:
     def signature(self, value: object) -> Signature:
         match value:
             case [str(name), sizes, scalars, params, returns, constraints, starts, temps, inplace,
-                  bool(has_loops), read, pointwise, rowwise]:  # fmt: skip
+                  bool(has_loops), read, outermost, pointwise, rowwise]:  # fmt: skip
                 found = Signature(
                     name,
                     _each(sizes, _text),
@@ -188,6 +195,7 @@ class _Reader:
                     _each(inplace, _pair),
                     has_loops,
                     _each(read, _text),
+                    _each(outermost, _text),
                     None if pointwise is None else _pointwise(pointwise),
                     None if rowwise is None else _rowwise(rowwise),
                 )
@@ -204,6 +212,7 @@ class _Reader:
             and [t.name for t in found.params] == [p.name for p in params]
             and [t.name for t in found.returns] == [r.name for r in returns]
             and len(found.starts) == len(returns)
+            and {*found.outermost} <= {*found.sizes} - {*found.scalars}
             and all(r < len(returns) and p < len(params) for r, p in found.inplace)
             and (found.pointwise is None or _fits(found.pointwise, found))
             and (found.rowwise is None or _fits_rows(found.rowwise, found))

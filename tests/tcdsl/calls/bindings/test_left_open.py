@@ -11,7 +11,6 @@ import pytest
 import tcdsl as tc
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.calls.bindings import aside, variant
-from tcdsl.calls.bindings.signature import outermost
 from tcdsl.calls.bindings.tuned import open_config
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.calls.problems import problem_of_call
@@ -119,7 +118,7 @@ def test_the_way_back_serves_any_number_of_images(compiled: list[str]) -> None:
     ],
 )
 def test_sizes_that_strides_do_not_hang_on(text: str, found: tuple[str, ...]) -> None:
-    assert outermost(tc.define(text).variant().signature) == found
+    assert tc.define(text).variant().signature.outermost == found
 
 
 def test_what_is_shown_of_sizes_is_what_their_call_runs(compiled: list[str]) -> None:

@@ -12,6 +12,7 @@ from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.text import parser
 from tcdsl.grammar.text.errors import TCSyntaxError
+from tcdsl.grammar.text.unread import Unread
 
 TEXT = "def sums(float(M, N) x) -> (y) { y(m) +=! x(m, n) }"
 
@@ -50,6 +51,19 @@ def test_another_process_reads_the_tree_under_the_name_that_it_gives(texts: list
     with pytest.raises(tc.TCTypeError, match="sums"):
         tc.define(TEXT)(1.0)
     assert texts == [TEXT]
+
+
+def test_another_process_finds_a_signature_without_making_a_body(texts: list[str]) -> None:
+    both = TEXT + " def sum(float(M, N) x) -> (z) { y = sums(x) z +=! y(m) }"
+    for _ in range(2):
+        parsed.cache_clear()
+        kernels = tc.define_all(both)
+    assert texts == [both]
+    for definition in (kernels.sums.definition, kernels.sum.definition):
+        body = type(definition).__dict__["body"]._slot.__get__(definition)
+        assert isinstance(body, Unread)
+    assert (kernels.sum.variant().identity or "").count("def ") == 2  # with what it calls
+    assert (kernels.sums.variant().identity or "").count("def ") == 1
 
 
 def test_a_text_with_faults_is_told_in_every_process(texts: list[str]) -> None:
