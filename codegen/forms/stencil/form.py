@@ -190,6 +190,11 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> tuple
         most = max(1, -(-all_rows // max(1, -(-4 * ctx.spec.threads // outer))))
         count = min(max(1, all_rows), max(rows, min(known, most)))
         return [], Cut(rows, vectors, b.c64(-(-count // rows) * rows), b.c64(along))
+    if s.outer and not ctx.machine.has_masks:
+        outer_points = b.mul(*(ctx.operands.size(r.extent) for r in s.outer))
+        many = b.compare(">=", outer_points, 16 * ctx.spec.threads)
+        tall = b.div(b.c64(_TALL), b.max64(ctx.operands.size(s.lane.extent), 1))
+        height = b.select(many, b.max64(height, tall), height)
     height = b.mul(b.ceil_div(height, rows), rows)
     return [], Cut(rows, vectors, height, b.c64(along))
 

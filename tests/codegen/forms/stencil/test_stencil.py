@@ -204,6 +204,9 @@ def test_depthwise_convolutions_of_all_sizes() -> None:
     found += windows([(1, 2, 15, 33, 3, 3), (1, 2, 16, 34, 5, 5)], S=2, P=2)
     found += windows([(1, 2, 17, 70, 3, 3)], S=3) + windows([(1, 2, 19, 37, 3, 3)], L=2, P=2)
     found += windows([(1, 2, 19, 37, 3, 3)], P=0)
+    found += windows(
+        [(3, 11, 21, 19, 3, 3), (2, 16, 300, 70, 3, 3)]
+    )  # as many images as tall units need
     differential(both(*found), terms=81)
 
 
