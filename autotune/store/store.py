@@ -19,7 +19,7 @@ from tcdsl.autotune.store.opening import open_to_write
 from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow, trial_rows
 from tcdsl.autotune.store.schema import COLUMNS, CONFIGS, PRIMARY, PROBLEMS, TRIALS
 from tcdsl.autotune.store.trial import FINAL, Reason, Status, Trial
-from tcdsl.autotune.store.tuning_file import StoreError, explained
+from tcdsl.autotune.store.tuning_file import ELSEWHERE, StoreError, explained
 from tcdsl.codegen.machine.config import Config
 
 
@@ -51,7 +51,7 @@ class TuningStore:
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+            raise StoreError(f"{path} cannot be written: {error.strerror}{ELSEWHERE}") from error
         self._owner = owner.begin()
 
     def __enter__(self) -> TuningStore:

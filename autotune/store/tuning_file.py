@@ -21,6 +21,7 @@ from tcdsl.autotune.store.trial import TuneError
 PATIENCE_S = 60.0  # with who holds a file that is to be written
 READING_S = 5.0  # a call waits for it; who writes lets others read all the while
 MOST_ROWS = 100_000  # of a table that is read whole
+ELSEWHERE = "\n  note: keep tuned configs where you may write: --cache FILE, cache="
 _MAGIC = b"SQLite format 3\0"
 _HEAD = 4096
 _MOST_BYTES = 1 << 24  # of a row
@@ -191,6 +192,8 @@ def explained(path: Path, error: sqlite3.Error) -> StoreError:
             "  note: free some space there, or let files be larger (ulimit -f, quota), or keep"
             " tuned configs elsewhere: --cache FILE, cache="
         )
+    if code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        text += ELSEWHERE
     return StoreError(f"{path} cannot be used: {text}")
 
 

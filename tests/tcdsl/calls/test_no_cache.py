@@ -159,6 +159,7 @@ def test_tuning_on_a_full_disk_says_what_is_lost_and_first_calls_run(
         k.autotune(N=4, trials=1, quiet=True)
     assert isinstance(raised.value, TCError)
     assert isinstance(raised.value, OSError)
+    assert str(raised.value).endswith("--cache FILE, cache=")
     with pytest.warns(UserWarning, match="f runs untuned: .*No space left"):
         fresh_kernel(tune="first-call", trials=1, cache=database)()
 
