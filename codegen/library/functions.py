@@ -20,6 +20,8 @@ from tcdsl.codegen.toolchain.contentfile import key_in
 from tcdsl.codegen.toolchain.objects import compile_many, lookup, use_object
 
 _KIND = "library"
+_PLAN = "tc_plan_"  # what names of plans begin with
+_OPT, _OPT_OF_PLANS = "-O3", "-O1"  # a compiler takes three fifths of the time for a plan so
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 _Parts = tuple[str, ...]  # what decides an object: a name, a compiler
@@ -72,7 +74,12 @@ def _is_at_hand(name: str) -> bool:
 def _source(name: str) -> Source:
     from tcdsl.codegen.choose import compiler  # on use: where all is there nothing is lowered
 
-    return Source(name, compiler.emit_c(compiler.lower_library(name)))
+    return _as_source(name, compiler.emit_c(compiler.lower_library(name)))
+
+
+def _as_source(name: str, text: str) -> Source:
+    """Return what is compiled of a function: a plan runs once for each new size."""
+    return Source(name, text, _OPT_OF_PLANS if name.startswith(_PLAN) else _OPT)
 
 
 def _made(name: str, path: Path) -> tuple[int, str]:
@@ -86,7 +93,7 @@ def _address(path: Path, name: str) -> int:
 
 def _parts(name: str) -> _Parts:
     found = find_compiler()
-    flags = Source(name, "").all_flags(found)
+    flags = _as_source(name, "").all_flags(found)
     return name, found.kind, found.version, found.isa_key, *flags
 
 

@@ -124,7 +124,7 @@ def pointer(name: str, dtype: DType, *, const: bool = False, restrict: bool = Fa
 
 def value_of(e: Expr) -> int | None:
     """Return the value of an integer constant, else None."""
-    if isinstance(e, Const) and isinstance(e.value, int) and isinstance(e.type, Scalar):
+    if type(e) is Const and isinstance(e.value, int) and isinstance(e.type, Scalar):
         return int(e.value)
     return None
 
@@ -146,18 +146,15 @@ def add(*terms: IntLike) -> Expr:
     """Return the sum; int64 constants are gathered at the end, zeros vanish."""
     total, rest = 0, list[Expr]()
     for t in terms:
-        if isinstance(t, int):
-            total += t
-        elif _is_wide(t) and (v := value_of(t)) is not None:
-            total += v
-        elif (
-            _is_wide(t)
-            and isinstance(t, Bin)
-            and t.op in ("+", "-")
-            and (v := value_of(t.rhs)) is not None
-        ):
+        if type(t) is Const and _is_wide(t) and isinstance(t.value, int):
+            total += t.value
+        elif type(t) is Bin and t.op in ("+", "-") and _is_wide(t) and type(t.rhs) is Const:
+            v = value_of(t.rhs)
+            assert v is not None, f"{t} is no sum of integers"
             total += v if t.op == "+" else -v
             rest.append(t.lhs)
+        elif isinstance(t, int):
+            total += t
         else:
             rest.append(t)
     if not rest:
@@ -184,18 +181,15 @@ def mul(*factors: IntLike) -> Expr:
     """Return the product; int64 constants are gathered at the end, ones vanish, zero wins."""
     total, rest = 1, list[Expr]()
     for f in factors:
-        if isinstance(f, int):
-            total *= f
-        elif _is_wide(f) and (v := value_of(f)) is not None:
-            total *= v
-        elif (
-            _is_wide(f)
-            and isinstance(f, Bin)
-            and f.op == "*"
-            and (v := value_of(f.rhs)) is not None
-        ):
+        if type(f) is Const and _is_wide(f) and isinstance(f.value, int):
+            total *= f.value
+        elif type(f) is Bin and f.op == "*" and _is_wide(f) and type(f.rhs) is Const:
+            v = value_of(f.rhs)
+            assert v is not None, f"{f} is no product of integers"
             total *= v
             rest.append(f.lhs)
+        elif isinstance(f, int):
+            total *= f
         else:
             rest.append(f)
     if not rest or total == 0:

@@ -131,6 +131,17 @@ class _Found:
         """Whether the files are untouched; an `OSError` where one has gone."""
         return tuple(map(_times, map(os.stat, self.files))) == self.times
 
+    def has_same_headers(self) -> bool:
+        """Whether the files are untouched that are no modules."""
+        try:
+            return all(
+                _times(os.stat(path)) == times
+                for path, times in zip(self.files, self.times, strict=True)
+                if not path.endswith(".py")
+            )
+        except OSError:
+            return False
+
 
 _Times = tuple[int, int, int]
 
@@ -181,7 +192,8 @@ class _Watch:
     """Whether the sources are those that the generator's digest was made of.
 
     Most modules are loaded when something is lowered, headers are read when it is compiled: by
-    then a file may be another one. Asked again once a module more is loaded, or after a moment.
+    then a file may be another one. All are asked again once a module more is loaded, what is no
+    module after a moment.
     """
 
     def __init__(self) -> None:
@@ -194,7 +206,9 @@ class _Watch:
         asked = self._asked
         if self._is_same and (asked is None or asked[0] != modules or now - asked[1] > _MOMENT_S):
             first = _found_first()
-            self._is_same = first is not None and (first.is_there() or _are_again(first))
+            has_loaded = asked is None or asked[0] != modules
+            is_there = _Found.is_there if has_loaded else _Found.has_same_headers
+            self._is_same = first is not None and (is_there(first) or _are_again(first))
             self._asked = modules, now
         return self._is_same
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -263,6 +264,8 @@ def test_nothing_is_kept_once_a_source_has_changed(
     records.write("answer", PARTS, 42, "f")
     text = (folder / change).read_text() if (folder / change).exists() else ""
     (folder / change).write_text(f"{text}int b;\n")
+    if change.endswith(".py"):  # it may be what was loaded
+        monkeypatch.setitem(sys.modules, "one_more", sys)
     records.write("answer", ("later",), 43, "f")
     (folder / change).write_text(text)  # what was loaded meanwhile stays loaded
     records.write("answer", ("later",), 43, "f")
@@ -303,8 +306,29 @@ def test_folders_that_are_untouched_are_not_gone_through_again(
     if change:
         text = (folder / change).read_text() if (folder / change).exists() else ""
         (folder / change).write_text(f"{text}int b;\n")
+    monkeypatch.setitem(sys.modules, "one_more", sys)
     assert watch.is_same() == is_same
     assert len(gone_through) == times
+
+
+def test_where_no_module_was_loaded_only_headers_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sources(tmp_path)
+    first = records._found_in([folder])
+    monkeypatch.setattr(records, "_folders", lambda: [folder])
+    monkeypatch.setattr(records, "_found_first", lambda: first)
+    monkeypatch.setattr(records, "_MOMENT_S", 0)
+    watch = records._Watch()
+    assert watch.is_same()
+    asked: list[str] = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: asked.append(str(path)) or stat(path))
+    assert watch.is_same()
+    assert asked
+    assert not [path for path in asked if path.endswith(".py")]
+    (folder / "prelude.h").unlink()
+    assert not watch.is_same()
 
 
 def test_a_folder_that_has_just_changed_is_gone_through(tmp_path: Path) -> None:
