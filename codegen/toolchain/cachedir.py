@@ -87,6 +87,11 @@ def _rooted(named: str) -> Path:
     return Path(named)
 
 
+@lru_cache(maxsize=64)
+def _within(folder: Path, name: str) -> Path:
+    return folder / name
+
+
 def usable_folder() -> Path:
     """Return the cache folder, or its stand-in where it cannot even be read."""
     try:
@@ -135,7 +140,7 @@ def places(name: str) -> tuple[Path, ...]:
     """
     found = []
     with suppress(CacheError):
-        folder = cache_dir() / name
+        folder = _within(cache_dir(), name)
         if name not in _OF_CODE or not _is_noexec(folder):
             found.append(folder)
     if (stand_in := _stand_in.here()) is not None:

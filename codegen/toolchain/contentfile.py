@@ -25,11 +25,7 @@ _LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 
 
 def hash_of(parts: Iterable[str]) -> str:
     """Return a key: the hash of all that decides the content of a file."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:32]
+    return hashlib.sha256("".join([f"{part}\0" for part in parts]).encode()).hexdigest()[:32]
 
 
 def lookup(key: str, suffix: str) -> Path | None:

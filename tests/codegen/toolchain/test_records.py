@@ -323,7 +323,12 @@ def test_where_no_module_was_loaded_only_headers_are_asked(
     assert watch.is_same()
     asked: list[str] = []
     stat = os.stat
-    monkeypatch.setattr(os, "stat", lambda path: asked.append(str(path)) or stat(path))
+
+    def noted(path: Any) -> os.stat_result:
+        asked.append(str(path))
+        return stat(path)
+
+    monkeypatch.setattr(os, "stat", noted)
     assert watch.is_same()
     assert asked
     assert not [path for path in asked if path.endswith(".py")]
