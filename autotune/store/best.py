@@ -36,6 +36,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 _FORMAT = 1
 _MOST_BYTES = 1 << 26  # of the copy
 _BEGINNING = b'{"format": '
+_UNFINISHED = ".new"  # ends the name of a copy in the making
 
 Signature = list[int]
 
@@ -167,7 +168,9 @@ def _write_json(path: Path, signature: Signature, table: Mapping[str, Best]) -> 
         return
     if begins and begins != _BEGINNING:
         return  # something of the user's has that name
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    _remove_unfinished(path)
+    begin = f"{path.name}.{os.getpid()}."
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=begin, suffix=_UNFINISHED)
     try:
         with os.fdopen(handle, "w") as file:
             file.write(text)
@@ -175,6 +178,30 @@ def _write_json(path: Path, signature: Signature, table: Mapping[str, Best]) -> 
     except OSError:
         os.unlink(name)
         raise
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what processes that were killed have left of the copy.
+
+    One of another host may be removed while it is written: then that one makes no copy.
+    """
+    for name in os.listdir(path.parent):
+        if not (name.startswith(f"{path.name}.") and name.endswith(_UNFINISHED)):
+            continue
+        pid = name.removeprefix(f"{path.name}.").partition(".")[0]
+        if pid.isdecimal() and not _is_alive(int(pid)):
+            with suppress(OSError):
+                os.unlink(path.parent / name)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
 
 
 def _rows(connection: sqlite3.Connection, database: Path) -> Iterator[Best]:

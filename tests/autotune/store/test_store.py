@@ -256,6 +256,21 @@ def test_a_copy_that_is_missing_or_stale_is_made_anew_from_sqlite(path: Path, da
     assert json.loads(copy.read_text())["best"]
 
 
+def test_what_a_killed_process_left_of_the_copy_is_removed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TuningStore(path) as store:
+        store.set_best(KEY, A, 1.0, 2.0, "tuned")
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(os, "replace", lambda *_: os._exit(9))
+        best.refresh(path)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    best.refresh(path)
+    assert [f.name for f in path.parent.glob("*json*")] == [best.best_json(path).name]
+
+
 def test_a_best_of_another_process_is_found_in_this_one(path: Path) -> None:
     with TuningStore(path) as store:
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
