@@ -301,14 +301,23 @@ TC_FN tc_f32 tc_log2_f32(tc_f32 x) { return tc_log_ends_f32(x, (tc_f32)tc_log_ne
 TC_FN tc_f32 tc_log10_f32(tc_f32 x) {
   return tc_log_ends_f32(x, (tc_f32)tc_log_near(x, 0x1.34413509f79ffp-2));
 }
+/* e^a for 0 <= a <= 90, and its inverse: of a small one 33 bits, one of float32 made one of 46. */
+TC_FN tc_f64 tc_exp_pair(tc_f32 a, tc_f64 *inverse) {
+  tc_f64 e = tc_exp2_near(a * 0x1.71547652b82fep+0), near = 1.0f / (tc_f32)e;
+  *inverse = near + near * (1.0 - e * near);
+  return e;
+}
+/* Below 1/4, where the difference loses digits, a series. */
 TC_FN tc_f32 tc_sinh_f32(tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(x), e = tc_exp_f64(a), y = 0.5 * (e - 1.0 / e);
-  y = a < 0.01 ? a + a * a * a * (1.0 / 6 + a * a * (1.0 / 120)) : y;
-  return (tc_f32)tc_copysign_f64(y, x);
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 inverse, e = tc_exp_pair(a > 90.0f ? 90.0f : a, &inverse), z = (tc_f64)a * a;
+  tc_f64 y = a + a * z * TC_POLY(f64, z, 1.0 / 6, 1.0 / 120, 1.0 / 5040);
+  return tc_copysign_f32((tc_f32)(a < 0.25f ? y : 0.5 * (e - inverse)), x);
 }
 TC_FN tc_f32 tc_cosh_f32(tc_f32 x) {
-  tc_f64 e = tc_exp_f64(tc_fabs_f64(x));
-  return (tc_f32)(0.5 * (e + 1.0 / e));
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 inverse, e = tc_exp_pair(a > 90.0f ? 90.0f : a, &inverse);
+  return (tc_f32)(0.5 * (e + inverse));
 }
 TC_FN tc_f32 tc_asinh_f32(tc_f32 x) {
   tc_f64 a = tc_fabs_f64(x), y = tc_log_f64(a + __builtin_sqrt(a * a + 1.0));
