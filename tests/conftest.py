@@ -214,11 +214,11 @@ def _nothing_aside(_own_cache: None) -> None:
 
     So tests that call twice see both kinds; those of what is built aside say so.
     """
-    from tcdsl.calls.bindings import variant
+    from tcdsl.calls.bindings import meanwhile
     from tcdsl.derived import beforehand
 
-    variant.LONG_FORMS.clear()
-    variant.FOLLOWS = False
+    meanwhile.LONG_FORMS.clear()
+    meanwhile.FOLLOWS = False
     beforehand.IS_USUAL = False
 
 
