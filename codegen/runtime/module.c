@@ -11,6 +11,7 @@
 #include "entry.c"
 #include "scalar.c"
 #include "table.c"
+#include "kinds.c"
 #include "outputs.c"
 #include "launch.c"
 #include "launcher.c"

@@ -118,6 +118,13 @@ class Meanwhile(OwnSizes):
         classes = layouts if has_own else tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
         return Spec(None, classes, self.threads, is_small, self.is_deterministic)
 
+    def waits_for_others(self, exact: Spec) -> bool:
+        """Whether sizes have none of their own, since that for all is built."""
+        begun = self._asides.get(self._for_all(exact.layouts, is_small=False))
+        if begun is None or len(begun.served) < MEANWHILE:
+            return False
+        return begun.served.isdisjoint((exact, self._left_open(exact)))
+
     def _meanwhile(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
         """Return an executable of these sizes' own while that for all sizes is built.
 
@@ -158,8 +165,7 @@ class Meanwhile(OwnSizes):
         None where that is neither at hand nor being built. Sizes that had it keep it, whatever is
         compiled later, and so do those that differ by the number of images only.
         """
-        windows = LONG_FORMS - {SHARING_FORM}  # forms with a list of the taps of known windows
-        if windows.isdisjoint(self._own_forms()):
+        if not self.has_windows():
             return None
         common = self._made.at_hand(spec, sizes, self.signature.sizes)
         like = self._left_open(exact)
@@ -176,6 +182,10 @@ class Meanwhile(OwnSizes):
             self._general = thinned(self._general, _MAX_SERVED)
             self._general[like] = None
         return found
+
+    def has_windows(self) -> bool:
+        """Whether sizes of their own have a list of the taps of known windows."""
+        return not self._own_forms().isdisjoint(LONG_FORMS - {SHARING_FORM})
 
     def _own_forms(self) -> set[Value]:
         """Return the forms of executables of own sizes, so far.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.executables import Compiled, Sizes
-from tcdsl.calls.bindings.meanwhile import MEANWHILE, Layouts, Meanwhile
+from tcdsl.calls.bindings.meanwhile import Layouts, Meanwhile
 from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.operands.arguments import contiguous
@@ -136,6 +136,33 @@ class Variant(Meanwhile):
             if self._rank_free is not None:
                 self._rank_free.forget_choices()
 
+    def is_served_alike(
+        self, compiled: Compiled, sizes: Mapping[str, Any], view: View | RowView | None
+    ) -> bool:
+        """Whether calls like one that this executable serves get it too, whatever comes between.
+
+        Where no config is tuned. sizes, view: of the call, in extents that keep what is asked of
+        them: calls like it are those that answer the same.
+        """
+        with self._lock:
+            spec = compiled.spec
+            if self.is_for_gpu or self._exact is None:
+                return False
+            apart = [sizes[name] - own for name, own in self._exact[0]]
+            if not sum(d * d for d in apart):  # the first sizes may have one of their own
+                return False
+            if compiled.is_collapsed:
+                shared = self._rank_free
+                assert shared is not None
+                assert view is not None
+                return shared.is_served_alike(compiled, view.extents)
+            if spec.open:
+                like = self._opened.get(spec) == compiled.config
+                return like and all(sizes[name] == n for name, n in spec.sizes or ())
+            if spec.sizes is not None or spec in self._asides or self.rank_free is not None:
+                return False
+            return not self.has_windows() and self._made.is_served_alike(compiled, sizes)
+
     def _choose(
         self,
         sizes: Mapping[str, int],
@@ -199,9 +226,7 @@ class Variant(Meanwhile):
         But never what calls have built aside: they would find it sooner or later, by the clock.
         """
         exact = Spec(tuple(sizes.items()), layouts, self.threads)
-        own = exact, self._left_open(exact)
-        begun = self._asides.get(self._for_all(layouts, is_small=False))
-        if begun is None or len(begun.served) < MEANWHILE or not begun.served.isdisjoint(own):
+        if not self.waits_for_others(exact):
             self.executable(sizes, layouts, tuned, advised, view=view)
 
     def _has_own(self, key: tuple[Sizes, Layouts]) -> bool:
