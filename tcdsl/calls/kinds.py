@@ -83,10 +83,12 @@ def _kind(call: KernelCall) -> object:
     kinds: list[object] = []
     for a in (*call.operands, *(call.outs or ())):
         if isinstance(a, np.ndarray):
-            shape = a.shape
-            if not a.flags.c_contiguous or 0 in shape:
-                return None
-            kinds.append((a.dtype.num, tuple([n == 1 for n in shape])))
+            step = a.itemsize
+            for n, stride in zip(reversed(a.shape), reversed(a.strides), strict=True):
+                if stride != step or not n:  # NumPy's flag does not ask it of extents of 1
+                    return None
+                step *= n
+            kinds.append((a.dtype.num, tuple([n == 1 for n in a.shape])))
         else:
             kinds.append(type(a))
     return call.variant, call.outs is None, tuple(kinds)

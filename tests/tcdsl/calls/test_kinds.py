@@ -121,6 +121,10 @@ def test_what_a_rule_does_not_hold_for_goes_the_long_way(made: list[str]) -> Non
     assert len(made) == known + 2
     a = drawn(8, 8)
     np.testing.assert_array_equal(add(a, a[0], out=a), drawn(8, 8) + drawn(8, 8)[0])
+    for n in (3, 4, 5):  # in C order for NumPy, whatever the stride of an extent of 1
+        np.testing.assert_array_equal(
+            add(np.broadcast_to(a[0, :n], (1, n)), a[0, :n])[0], 2 * a[0, :n]
+        )
 
 
 @pytest.mark.wide
