@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -12,12 +11,12 @@ from tcdsl.codegen.toolchain.cachedir import with_room
 from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Source, find_compiler
 from tcdsl.codegen.toolchain.contentfile import OBJECT, hash_of
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.codegen.toolchain.includes import included
 from tcdsl.grammar.text.errors import CompileError
 
 T = TypeVar("T")
 
 FORMAT = "1"  # of keys
-_INCLUDE = re.compile(r'#[ \t]*include\s+"([^"]+)"')  # begins with what is quickly looked for
 
 
 def compile_source(source: Source, compiler: Compiler | None = None) -> Path:
@@ -95,23 +94,7 @@ def key_of(source: Source, compiler: Compiler) -> str:
         *source.all_flags(compiler), *source.libraries, source.name, source.text,
     ]  # fmt: skip
     folders = [INCLUDES, *([source.include] if source.include else [])]
-    return hash_of([*parts, *_headers(source.text, folders)])
-
-
-def _headers(text: str, folders: Sequence[Path], seen: frozenset[Path] = frozenset()) -> list[str]:
-    """Return the texts of what a text includes by quotes, and of what that includes."""
-    texts = []
-    for match in _INCLUDE.finditer(text):
-        if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip():
-            continue  # it is not at the beginning of a line
-        name = match[1]
-        path = next((f / name for f in folders if (f / name).exists()), None)
-        if path is None or path in seen:
-            continue  # a missing one is the compiler's to report
-        header = path.read_text(encoding="utf-8")
-        seen |= {path}
-        texts += [header, *_headers(header, [path.parent, *folders], seen)]
-    return texts
+    return hash_of([*parts, *included(source.text, folders)])
 
 
 # ---- files

@@ -18,6 +18,7 @@ from tcdsl.codegen.toolchain.cc import (
     environment,
 )
 from tcdsl.codegen.toolchain.command import Command, beginning_of, cure_in, readable
+from tcdsl.codegen.toolchain.headers import cut
 from tcdsl.grammar.text.errors import CompileError
 
 LONGEST_S = 300.0  # of a compiler
@@ -40,7 +41,7 @@ class Run:
         self.output = folder / "object.so"
         self._log = folder / "log"
         file = folder / source.file
-        file.write_text(source.text, encoding="utf-8")
+        file.write_text(cut(source, compiler, folder), encoding="utf-8")
         folders = [INCLUDES, *([source.include] if source.include else [])]
         self._words = [
             *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),

@@ -1,0 +1,25 @@
+"""What a text includes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+_INCLUDE = re.compile(r'#[ \t]*include\s+"([^"]+)"')  # begins with what is quickly looked for
+
+
+def included(text: str, folders: Sequence[Path], seen: frozenset[Path] = frozenset()) -> list[str]:
+    """Return the texts of what a text includes by quotes, and of what that includes."""
+    texts = []
+    for match in _INCLUDE.finditer(text):
+        if text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip():
+            continue  # it is not at the beginning of a line
+        name = match[1]
+        path = next((f / name for f in folders if (f / name).exists()), None)
+        if path is None or path in seen:
+            continue  # a missing one is the compiler's to report
+        header = path.read_text(encoding="utf-8")
+        seen |= {path}
+        texts += [header, *included(header, [path.parent, *folders], seen)]
+    return texts
