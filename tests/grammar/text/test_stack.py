@@ -122,6 +122,25 @@ def test_no_thread_is_waited_for_while_python_ends(monkeypatch: pytest.MonkeyPat
     assert on_own_stack(threading.get_ident)() == threading.get_ident()
 
 
+def test_a_module_that_is_there_counts_no_frozen_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def count() -> int:
+        counted.append(1)
+        return 1
+
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    gc.collect(0)
+    with sought_seldom():
+        pass
+    assert not counted
+    usual = gc.get_threshold()[0]
+    with sought_seldom():
+        made = [[i] for i in range(2 * usual)]
+    assert counted
+    assert made
+
+
 def test_cycles_are_looked_for_seldom_while_modules_load() -> None:
     usual = gc.get_threshold()
     with sought_seldom():
