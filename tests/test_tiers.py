@@ -121,3 +121,18 @@ def test_ci_runs_a_share_of_a_long_tier(tmp_path: Path) -> None:
         "pytest --wide -m wide -n auto",
         "pytest --deep -m deep -n auto",
     ]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("lint", "run '.ci/run install' first"), ("paint", "there is no part 'paint'")],
+)
+def test_ci_names_the_cure_where_nothing_is_installed(
+    tmp_path: Path, part: str, words: str
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(TESTS.parent / ".ci" / "run", tmp_path / ".ci")
+    command = [str(tmp_path / ".ci" / "run"), part]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode
+    assert words in run.stderr
