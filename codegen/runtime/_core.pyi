@@ -50,7 +50,6 @@ class Launcher:
         args: tuple[Any, ...],
         outs: tuple[Any, ...] | None = None,
         generics: tuple[Any, ...] | None = None,
-        rule: tuple[int, ...] | None = None,
     ) -> None: ...
     def run(
         self,

@@ -18,7 +18,6 @@ from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
-from tcdsl.calls.kinds import Kinds
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
@@ -108,7 +107,6 @@ class Forms:
         self.lock = Lock()
         self.keeps_extra = True
         self.recipes = Recipes(self, Forms)
-        self._kinds = Kinds(session)
         self._pure: Forms | None = None  # the same op with fresh results
         self.calls_on_gpus: TensorCalls | None = None  # once there were some
         several = len(self.returns) > 1
@@ -230,14 +228,12 @@ class Forms:
             call = replace(call, outs=self._written(call, outs))
         if self.meaning.is_tunable:
             record.noted(self, call)
-        compiled = self.dispatch.executable_for(call)
-        entry = call.entry(compiled)
+        entry = call.entry(self.dispatch.executable_for(call))
         installed = tuple(
             v if isinstance(v, Tensor) or not t.shape else a
             for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
         )
-        rule = self._kinds.rule(call, compiled)
-        self.launcher.install(entry, installed, outs, None, rule)
+        self.launcher.install(entry, installed, outs)
         try:
             return self.op.run(entry, values, outs)
         except MemoryError:

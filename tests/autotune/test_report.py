@@ -112,7 +112,7 @@ def test_a_time_has_a_unit_that_suits_it(time_ns: float, text: str) -> None:
     assert duration(time_ns) == text
 
 
-@sampled("times", [[], [math.inf], [5e3, 2e3, math.inf, 1e3]], keep=2)
+@sampled("times", [[5e3, 2e3, math.inf, 1e3], [], [math.inf]], keep=1)
 def test_the_history_is_a_png(tmp_path: Path, times: list[float]) -> None:
     path = tmp_path / "history.png"
     plot_history("toy", times, 4e3 if times else None, path)

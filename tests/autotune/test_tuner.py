@@ -165,6 +165,7 @@ def test_ways_of_calling_are_compared_in_pairs_of_turns() -> None:
     assert not is_no_slower({"read": [slower, default]})
 
 
+@pytest.mark.wide
 def test_a_winner_call_upon_call_that_loses_otherwise_leaves_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +325,7 @@ def test_a_later_run_goes_on_where_the_earlier_one_ended(tmp_path: Path) -> None
     assert len(fresh) <= problem.space.size
 
 
+@pytest.mark.wide
 def test_a_default_that_ran_when_its_tuner_was_killed_is_tried_again(tmp_path: Path) -> None:
     problem = Toy(kinds=("right",), turns=(0, 300))
     cache = tmp_path / "t.db"

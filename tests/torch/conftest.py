@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -44,16 +43,12 @@ def with_bridge(bridge: ModuleType) -> Iterator[None]:
     native.use(None)
 
 
-@pytest.fixture
-def as_users_do(request: pytest.FixtureRequest) -> None:
-    """Let calls use the bridge where there can be one."""
-    with contextlib.suppress(pytest.skip.Exception):
-        request.getfixturevalue("with_bridge")
-
-
-@pytest.fixture(params=[pytest.param("functions", marks=pytest.mark.wide), "bridge"])
+@pytest.fixture(params=["functions", pytest.param("bridge", marks=pytest.mark.wide)])
 def way(request: pytest.FixtureRequest) -> str:
-    """Run a test twice: calls ask torch through its functions, and through the bridge."""
+    """Run a test twice: calls ask torch through its functions, and through the bridge.
+
+    What calls mean is the same; to compile the bridge takes half a minute, which is for wider runs.
+    """
     assert isinstance(request.param, str)
     if request.param == "bridge":
         request.getfixturevalue("with_bridge")

@@ -121,6 +121,7 @@ def test_gradients_come_in_the_types_of_the_arguments() -> None:
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+@pytest.mark.wide
 def test_a_model_with_a_layer_between_linear_ones_trains_under_autocast() -> None:
     torch.manual_seed(0)
     layer = tct.nn.TC(DECLARED, parameters={"W": (16, 8), "b": (16,)})

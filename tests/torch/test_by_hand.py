@@ -85,17 +85,27 @@ def test_it_is_what_runs_and_not_the_derived_one() -> None:
         assert x.grad.tolist() == [3, 5]
 
 
-def test_gradients_go_by_position_or_by_name_and_some_may_be_left_out() -> None:
+D_X, D_G = "(i) = S * d_y(i) * g(i)", "(i) = S * d_y(i) * x(i)"
+
+
+@sampled(
+    "gradients, lines",
+    [
+        ("grad_g, x_grad", f"grad_g{D_G} x_grad{D_X}"),
+        ("first, second", f"first{D_X} second{D_G}"),
+        ("d_x, rest", f"d_x{D_X} rest{D_G}"),
+    ],
+    keep=1,
+)
+def test_gradients_go_by_position_or_by_name(gradients: str, lines: str) -> None:
     x, g = (torch.tensor([a, 2.0], dtype=torch.float64, requires_grad=True) for a in (1.0, 3.0))
-    d_x, d_g = "(i) = S * d_y(i) * g(i)", "(i) = S * d_y(i) * x(i)"
-    for k in (
-        scale("first, second", f"first{d_x} second{d_g}"),
-        scale("grad_g, x_grad", f"grad_g{d_g} x_grad{d_x}"),
-        scale("d_x, rest", f"d_x{d_x} rest{d_g}"),
-    ):
-        found = torch.autograd.grad(k(x, g, S=2).sum(), (x, g))
-        assert [t.tolist() for t in found] == [(2 * g).tolist(), (2 * x).tolist()]
-    only = scale("d_g", f"d_g{d_g}")
+    found = torch.autograd.grad(scale(gradients, lines)(x, g, S=2).sum(), (x, g))
+    assert [t.tolist() for t in found] == [(2 * g).tolist(), (2 * x).tolist()]
+
+
+def test_some_gradients_may_be_left_out() -> None:
+    x, g = (torch.tensor([a, 2.0], dtype=torch.float64, requires_grad=True) for a in (1.0, 3.0))
+    only = scale("d_g", f"d_g{D_G}")
     found = torch.autograd.grad(only(x, g).sum(), (x, g), allow_unused=True)
     assert found[0] is None
     assert torch.equal(found[1], x)
@@ -252,9 +262,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", [w if w == "read" else pytest.param(w, marks=pytest.mark.wide)
-                                 for w in WAYS])  # fmt: skip
-@sampled("dims", [(0, None, None, None), (1, None, 0, None), (None, 0, None, 0)], keep=1)
+@sampled("way", ["read", "sums", "loop", "call"], keep=1)
+@sampled("dims", [(0, None, None, None), (1, None, 0, None), (None, 0, None, 0)], keep=1, wide=1)
 def test_gradients_by_what_elements_share_are_sums_over_the_batch(way: str, dims: Any) -> None:
     f = tct.define(SHARED.replace("WAY", WAYS[way]), "f", backward="back")
     torch.manual_seed(1)
@@ -288,6 +297,7 @@ def test_a_float_output_of_a_batch_has_an_adjoint_for_each_element() -> None:
     )
 
 
+@pytest.mark.wide
 def test_per_sample_gradients_of_recorded_weights() -> None:
     text = """
     def scale(float(N) x, float(N) w) -> (y) { y(i) = x(i) * w(i) }
@@ -301,7 +311,7 @@ def test_per_sample_gradients_of_recorded_weights() -> None:
     assert torch.equal(again, torch.full((3, 5), 2.0))
 
 
-@sampled("rank", [0, 1, 3], keep=2)
+@sampled("rank", [0, 1, 3], keep=1)
 def test_a_rank_is_chosen_for_the_way_back_too(rank: int) -> None:
     squash = tct.define(SIGMOID, "squash", backward="back")
     x = torch.randn([3, 1, 2][:rank], dtype=torch.float64, requires_grad=True)

@@ -324,6 +324,7 @@ def test_autocast_casts_as_it_does_without(policy: Any) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.wide
 def test_tangents_pass_through_compiled_graphs() -> None:
     square, x = tct.define(SQUARE), torch.arange(3.0)
 

@@ -340,6 +340,7 @@ def test_arrays_of_numpy_beside_parameters_give_tensors() -> None:
     torch.testing.assert_close(w.grad, torch.from_numpy(x).sum(0).expand(5, 3))
 
 
+@pytest.mark.wide
 def test_tensors_of_rank_0_alone_give_tensors_that_learn() -> None:
     kernel = tct.define(
         "def f<T>(T(...) a, T(...) b) -> (y, n) { y(...) = a(...) * b(...) n +=! 1 }"

@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.cc]
 DOUBLE = "def dbl(float(N) x) -> (y) { y(i) = x(i) + x(i) }"
 
 
+@pytest.mark.wide
 def test_calls_ask_the_bridge_while_they_use_it(bridge: ModuleType) -> None:
     kernel, x = tct.define(DOUBLE), torch.ones(7)
     kernel(x)
@@ -49,6 +50,7 @@ def test_calls_ask_the_bridge_while_they_use_it(bridge: ModuleType) -> None:
     assert asked() == 0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("name", "code", "bits"),
     [
@@ -67,6 +69,7 @@ def test_a_plain_tensor_is_its_address_form_and_type(
             assert bridge.seen(view, True) == expected
 
 
+@pytest.mark.wide
 def test_what_is_more_than_its_memory_is_not_read(bridge: ModuleType) -> None:
     x = torch.ones(4)
     emptied = torch.ones(4)
@@ -94,6 +97,7 @@ def test_what_is_more_than_its_memory_is_not_read(bridge: ModuleType) -> None:
     assert bridge.seen(twin, False)[0] != bridge.seen(x, False)[0]
 
 
+@pytest.mark.wide
 def test_a_bridge_for_another_launcher_is_refused(bridge: ModuleType) -> None:
     tct.define(DOUBLE)(torch.ones(3))
     name, other = ctypes.create_string_buffer(b"tcdsl.bridge"), ctypes.create_string_buffer(64)
@@ -124,6 +128,7 @@ class Gives(torch.autograd.Function):  # type: ignore[misc, name-defined]
         return adjoints[0], None
 
 
+@pytest.mark.wide
 def test_a_recorded_call_is_a_node_of_torchs(bridge: ModuleType) -> None:
     x = torch.ones(3, requires_grad=True)
     y = bridge.apply(Gives, x, lambda x: 2 * x)
@@ -143,6 +148,7 @@ def test_a_recorded_call_is_a_node_of_torchs(bridge: ModuleType) -> None:
     assert gone() is None
 
 
+@pytest.mark.wide
 def test_what_a_recorded_call_gives_is_new(bridge: ModuleType) -> None:
     x = torch.ones(3, requires_grad=True)
     old = ones = torch.ones(3)
@@ -264,6 +270,7 @@ def test_where_it_cannot_be_made_the_reason_is_told(
         native.source()
 
 
+@pytest.mark.wide
 def test_an_object_that_does_not_load_is_left(
     bridge: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

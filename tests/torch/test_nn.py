@@ -342,6 +342,7 @@ def test_a_kernel_may_stand_for_the_text() -> None:
         tct.nn.TC(tcdsl.define(FCRELU))
 
 
+@pytest.mark.wide
 def test_layers_of_one_text_have_code_of_their_own_sizes_with_and_without_torch_compile() -> None:
     def layers() -> list[Any]:
         shapes = (5, 7), (3, 5), (3, 3)

@@ -369,10 +369,14 @@ TRANSFORMS: dict[str, Any] = {
 }
 
 
+OFTEN = ("grad of grad", "vmap of grad", "jvp of grad", "hessian", "jacfwd")
+
+
 @pytest.mark.parametrize(
     "name",
-    [n if n in ("vmap",) else pytest.param(n, marks=pytest.mark.wide) for n in TRANSFORMS],
-)
+    ["vmap", *(pytest.param(n, marks=pytest.mark.wide if n in OFTEN else pytest.mark.deep)
+               for n in TRANSFORMS if n != "vmap")],
+)  # fmt: skip
 def test_functions_of_torch_func_are_right_over_the_operator(name: str) -> None:
     transform = TRANSFORMS[name]
     torch.manual_seed(1)

@@ -15,7 +15,7 @@ from tests.tiers import sampled
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
-pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.usefixtures("as_users_do")]
+pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.usefixtures("way")]
 
 FCRELU = """
 def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {

@@ -177,6 +177,7 @@ def test_the_route_of_transforms_is_taken_only_inside_of_them(
     assert taken == ["transforms", "transforms", "native"]
 
 
+@pytest.mark.wide
 def test_vmap_takes_chunks() -> None:
     case = CASES[0]
     values = case.values(5, seed=2)
@@ -228,6 +229,7 @@ def test_parameters_and_buffers_of_a_layer_go_through_functional_call() -> None:
     same(grad(lambda x: loss({}, x))(x[0]), grad(lambda x: reference(values, x))(x[0]))  # its own
 
 
+@pytest.mark.wide
 def test_layers_are_ensembled_by_stack_module_state() -> None:
     layers = [
         tct.nn.TC(CASES[0].text, parameters={"W": (3, 7), "b": (3,)}, init="normal")
@@ -601,6 +603,7 @@ def straight(float(N) x) -> (y) { y(i) = x(i) > 0 ? 1.0 : 0.0 }
 def back(float(N) x, float(N) y, float(N) d_y) -> (d_x) { d_x(i) = d_y(i) * (2 + y(i)) }"""
 
 
+@pytest.mark.wide
 def test_a_way_back_by_hand_is_the_one_that_transforms_take() -> None:
     k = tct.define(BY_HAND, "straight", backward="back")
     x = torch.tensor([1.0, -1.0, 3.0])

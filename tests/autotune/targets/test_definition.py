@@ -84,7 +84,11 @@ def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [
-        ("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", (40, 48, 56)),
+        pytest.param(
+            "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
+            (40, 48, 56),
+            marks=pytest.mark.wide,
+        ),
         ("def mt(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }", (4, 300, 64)),
     ],
 )
@@ -136,6 +140,7 @@ def lowered(target: CpuProblem, config: Config) -> str:
         return str(error)
 
 
+@pytest.mark.wide
 def test_a_tuned_softmax_is_right_and_not_slower_than_the_default(tmp_path: Path) -> None:
     target = problem(SOFTMAX, {"N": 60, "D": 100})
     (tuned,) = tune([target], cache=tmp_path / "t.db", trials=12)

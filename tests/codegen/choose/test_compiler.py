@@ -13,7 +13,7 @@ from tests.tiers import sampled
 
 
 @pytest.mark.cc
-@sampled("name", PROGRAMS, keep=4, wide=16)
+@sampled("name", PROGRAMS, keep=4, wide=9)
 def test_every_partition_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     cases = []

@@ -19,7 +19,7 @@ def is_differentiable(entry: dict[str, Any]) -> bool:
     return all(any(t.dtype.is_float for t in part) for part in (checked.params, checked.returns))
 
 
-@sampled("entry", [e for e in LEGAL if is_differentiable(e)], ids=lambda e: e["name"], keep=10)
+@sampled("entry", [e for e in LEGAL if is_differentiable(e)], ids=lambda e: e["name"], keep=5)
 def test_gradient_of_a_catalog_program(entry: dict[str, Any]) -> None:
     rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
     d = differentiated_def(checked_of(entry))

@@ -43,7 +43,7 @@ def sizes_of(made: Gradient) -> dict[str, int]:
     return sizes
 
 
-@sampled("name", TABLE, keep=10)
+@sampled("name", TABLE, keep=5)
 def test_no_more_than_by_hand(name: str) -> None:
     entry = TABLE[name]
     made = gradient(check(parse(entry.text)))

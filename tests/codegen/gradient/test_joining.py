@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.check.definition import check
@@ -14,6 +13,7 @@ from tests.codegen.gradient.differences import (
     drawn,
     seeds_of,
 )
+from tests.tiers import sampled
 
 HEAD = "def f(float(N,M) X, float(M) w, int32(N) T) -> "
 TEXTS = {  # and what the gradient has, in this order
@@ -43,7 +43,7 @@ TEXTS = {  # and what the gradient has, in this order
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@sampled("name", TEXTS, keep=3)
 def test_gradients_of_any_order_are_right(name: str, rng: np.random.Generator) -> None:
     text, parts = TEXTS[name]
     d = differentiated(HEAD + text)

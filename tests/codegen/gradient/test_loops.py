@@ -243,6 +243,7 @@ def test_kernels_of_checkpointed_gradients(name: str, checkpoint: int | None, ex
     differential([Case(_backward(name, checkpoint, 7), exact=exact)], terms=300)
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_a_checkpointed_gradient_in_cuda() -> None:
     differential_on_cusim(_backward("product", 2, 3), exact=(True,), terms=300)

@@ -43,7 +43,7 @@ OTHERS = {
 }
 
 
-@sampled("name", [*SHARED, *OTHERS], keep=5)
+@sampled("name", [*SHARED, *OTHERS], keep=3)
 def test_gradients_of_any_order_are_right(name: str, rng: np.random.Generator) -> None:
     text, sums = {**SHARED, **OTHERS}[name]
     d = differentiated(f"{HEAD} {text} }}")

@@ -162,6 +162,7 @@ def test_what_is_kept_grows_with_the_turns_and_no_faster(name: str) -> None:
     assert kept(2000) - kept(1000) <= 1.01 * (kept(1000) - kept(0))
 
 
+@pytest.mark.wide
 def test_what_nothing_reads_again_is_not_kept() -> None:
     for name in (TWICE, EARLIER, BORDERS):
         assert gradient(check(parse(TEXTS[name]))).extra == (), name

@@ -97,7 +97,7 @@ def test_a_guarded_read_never_leaves_its_array() -> None:
 
 
 @pytest.mark.parametrize("build", [p for p in BUILDS if p.values != ("cc x86-64",)])
-@sampled("body", BODIES.values(), ids=[*BODIES], keep=0, wide=6)
+@sampled("body", BODIES.values(), ids=[*BODIES], keep=0, wide=3)
 def test_guarded_reads_of_many_sizes_never_leave_their_array(body: str, build: str) -> None:
     sizes = SIZES + MORE_SIZES[::3] if build == "cc" else SIZES
     hold([guarded(body, "float", n) for n in sizes], build)

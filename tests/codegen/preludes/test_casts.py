@@ -211,6 +211,7 @@ def test_kernels_of_a_gpu_cast_as_well(source: str, rng: np.random.Generator) ->
         assert_bits(x, want, f"{source} to {t}")
 
 
+@pytest.mark.wide
 @pytest.mark.nvrtc
 def test_nvrtc_takes_every_cast(rng: np.random.Generator) -> None:
     for source in TYPES:

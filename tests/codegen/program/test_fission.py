@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.program.fission import distributed
@@ -13,6 +12,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Array, Case, differential, problem
 from tests.texts import of_benchmark
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(99)
 LSTM = of_benchmark("layers")["LSTM"]
@@ -73,8 +73,7 @@ def test_only_what_no_turn_waits_for_leaves_a_loop() -> None:
         assert len(before_loop(split(HEAD + body + "\n}", **SIZES))) == count, body
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("body", [body for body, _ in BODIES])
+@sampled("body", [body for body, _ in BODIES], keep=0, wide=5)
 def test_what_has_left_a_loop_is_what_it_was_in_it(body: str) -> None:
     cases = []
     for sizes in ({"T": 5, "B": 3, "I": 19}, {"T": 0, "B": 3, "I": 19}, {"T": 1, "B": 1, "I": 16}):

@@ -49,6 +49,7 @@ def test_parts_that_join_are_not_filled_before(body: str, blank: bool) -> None:
     assert is_blank(text, *given) == blank
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_parts_have_their_values_at_all_sizes() -> None:
     cat, swap = tcdsl.define(CAT), tcdsl.define(SWAP)

@@ -82,7 +82,7 @@ def test_fork_while_a_kernel_runs(kernels: Any, two_threads: None) -> None:
     assert (k(x, x) == 2).all()
 
 
-@sampled("times", [6, 30], keep=1)
+@sampled("times", [6, 30], keep=0, wide=1)
 def test_fork_again_and_again_under_load(kernels: Any, two_threads: None, times: int) -> None:
     k, x = kernels.add(), np.ones((300, 300), np.float32)
     k(x, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,42 +23,60 @@ def _shown(value: Any) -> Any:
     return [str(tuple(value.shape)), np.round(value.tolist(), 8).tolist(), value.requires_grad]
 
 
-def _calls(u: Any, f: Any) -> Any:
-    x = u.tensor([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]], dtype=u.float64)
-    y = u.tensor([0.5, 2.0, -1.0], dtype=u.float64)
+def _one(a: Any) -> Any:
+    return (a * a).sin()
 
-    def one(a: Any) -> Any:
-        return (a * a).sin()
 
-    def two(a: Any, b: Any) -> Any:
-        return (a * b).sum(1), b * b
+def _two(a: Any, b: Any) -> Any:
+    return (a * b).sum(1), b * b
 
-    def number(a: Any) -> Any:
-        return (a * a * a).sum() * a[0]
 
-    def number_of_two(a: Any, b: Any) -> Any:
-        return (a * b * b).sum()
+def _number(a: Any) -> Any:
+    return (a * a * a).sum() * a[0]
 
+
+def _number_of_two(a: Any, b: Any) -> Any:
+    return (a * b * b).sum()
+
+
+def _recorded(u: Any, f: Any, y: Any) -> Any:
     z = y.clone().requires_grad_()
-    recorded = f.jacobian(one, z, create_graph=True)
-    (again,) = (
-        u.autograd.grad(recorded.sum(), z) if u is torch else autograd.grad(recorded.sum(), z)
-    )
-    return [
-        f.jacobian(one, y), f.jacobian(two, (x, y)), f.jacobian(lambda a: a.sum(), x),
-        f.jacobian(lambda a, b: a, (y, x)), recorded, again,
-        f.hessian(number, y), f.hessian(number_of_two, (x, y)),
-        f.vjp(two, (x, y), (y[:2], y)), f.vjp(number, y), f.jvp(two, (x, y), (x, y)),
-        f.jvp(one, y, y * 2), f.vhp(number, y, y), f.hvp(number_of_two, (x, y), (x, y)),
-        f.vjp(number, y, u.tensor(2.0, dtype=u.float64), create_graph=True)[0],
-    ]  # fmt: skip
+    recorded = f.jacobian(_one, z, create_graph=True)
+    return recorded, (torch.autograd if u is torch else autograd).grad(recorded.sum(), z)
 
 
-def test_derivatives_are_those_of_torch() -> None:
-    ours = _calls(tc, autograd.functional)
-    theirs = _calls(torch, torch.autograd.functional)
-    for a, b in zip(ours, theirs, strict=True):
-        assert _shown(a) == _shown(b)
+# Of the library u, its functions f, tensors (2, 3) and (3).
+CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "jacobian": lambda u, f, x, y: f.jacobian(_two, (x, y)),
+    "jacobian, one": lambda u, f, x, y: f.jacobian(_one, y),
+    "jacobian, a sum": lambda u, f, x, y: f.jacobian(lambda a: a.sum(), x),
+    "jacobian, unused": lambda u, f, x, y: f.jacobian(lambda a, b: a, (y, x)),
+    "jacobian, recorded": lambda u, f, x, y: _recorded(u, f, y),
+    "hessian": lambda u, f, x, y: f.hessian(_number, y),
+    "hessian of two": lambda u, f, x, y: f.hessian(_number_of_two, (x, y)),
+    "vjp": lambda u, f, x, y: f.vjp(_two, (x, y), (y[:2], y)),
+    "vjp of a number": lambda u, f, x, y: f.vjp(_number, y),
+    "vjp, recorded": lambda u, f, x, y: f.vjp(
+        _number, y, u.tensor(2.0, dtype=u.float64), create_graph=True
+    )[0],
+    "jvp": lambda u, f, x, y: f.jvp(_two, (x, y), (x, y)),
+    "jvp, one": lambda u, f, x, y: f.jvp(_one, y, y * 2),
+    "vhp": lambda u, f, x, y: f.vhp(_number, y, y),
+    "hvp": lambda u, f, x, y: f.hvp(_number_of_two, (x, y), (x, y)),
+}
+OFTEN = ("jacobian", "jacobian, unused", "hessian", "vjp", "jvp", "vhp")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.wide) for n in CALLS]
+)
+def test_derivatives_are_those_of_torch(name: str) -> None:
+    found = []
+    for u, f in ((tc, autograd.functional), (torch, torch.autograd.functional)):
+        x = u.tensor([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]], dtype=u.float64)
+        y = u.tensor([0.5, 2.0, -1.0], dtype=u.float64)
+        found.append(_shown(CALLS[name](u, f, x, y)))
+    assert found[0] == found[1]
 
 
 def test_what_is_refused() -> None:

@@ -316,7 +316,7 @@ AGAIN: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@sampled("name", AGAIN, keep=16)
+@sampled("name", AGAIN, keep=5)
 def test_a_graph_is_gone_through_again_where_nothing_was_kept(name: str) -> None:
     def program(u: Any) -> Any:
         y = AGAIN[name](u, _leaf(u)).sum()

@@ -75,7 +75,7 @@ def every(library: Any, name: str, *, is_part: bool) -> tuple[Any, ...]:
     "lerp_", "renorm_", "fmod_", "addmm_", "index_fill_", "index_add_", "masked_fill_",
     "masked_scatter_", "put_", "no place", "leaky_relu", "elu", "hardtanh", "relu", "selu", "celu",
     "relu6",
-], keep=0, wide=10)  # fmt: skip
+], keep=0, wide=6)  # fmt: skip
 def test_in_place_operations_as_in_pytorch(name: str, is_part: bool) -> None:
     torch = pytest.importorskip("torch")
     for mine, theirs in zip(

@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 
 
 @pytest.mark.torch
-@sampled("name", [*CASES], keep=2)
+@sampled("name", [*CASES], keep=2, wide=9)
 def test_values_and_gradients_are_torchs(name: str) -> None:
     torch = pytest.importorskip("torch")
     function, shapes = CASES[name]

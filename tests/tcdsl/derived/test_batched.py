@@ -146,7 +146,7 @@ def test_the_text_means_what_a_loop_means(
 
 
 @sampled("extent", [3, 1, 0], keep=1)
-@sampled("text,in_dims,given", [(t, d, g) for t, d, *g in CASES], keep=1, wide=24)
+@sampled("text,in_dims,given", [(t, d, g) for t, d, *g in CASES], keep=1, wide=14)
 def test_one_call_gives_what_a_loop_gives(
     text: str, in_dims: dict[str, int], given: list[str], extent: int
 ) -> None:

@@ -39,7 +39,7 @@ def assert_near(
 
 
 @pytest.mark.cc
-@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=1, wide=60)
+@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=1, wide=30)
 def test_programs_of_the_catalog(entry: dict[str, Any]) -> None:
     seed = zlib.crc32(entry["name"].encode())
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def test_programs_of_the_catalog(entry: dict[str, Any]) -> None:
 
 
 @pytest.mark.cc
-@sampled("example", texts.examples(), ids=lambda e: e.name, keep=1, wide=18)
+@sampled("example", texts.examples(), ids=lambda e: e.name, keep=1, wide=10)
 def test_programs_of_the_examples(example: texts.Example) -> None:
     rng = np.random.default_rng(len(example.name))
     kernel = example.kernel()
@@ -140,7 +140,7 @@ def run_random(seed: int, run: Run) -> int:
 CHUNK = 5  # programs in a test
 
 
-@sampled("first", range(0, 100, CHUNK), keep=1)
+@sampled("first", range(0, 100, CHUNK), keep=1, wide=9)
 def test_random_programs_mean_over_a_batch_what_loops_mean(first: int) -> None:
     assert sum(run_random(seed, evaluated) for seed in range(first, first + CHUNK))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tcdsl import distributions, library
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -20,6 +21,7 @@ PARAMETERS = {"A": [[0.5, 1.2], [2.5, 0.3]], "B": [1.7, 0.8], "P": [0.2, 0.7],
 
 # What it is, values that samples may have.
 CASES = """
+d.Exponential(B) | B * 2
 d.Normal(A, B) | A
 d.LogNormal(A, B) | A
 d.Laplace(A, B) | -A
@@ -28,7 +30,6 @@ d.Gumbel(A, B) | A * 2
 d.HalfNormal(B) | B
 d.HalfCauchy(B) | B
 d.Uniform(A, A + B) | A + 0.3
-d.Exponential(B) | B * 2
 d.Gamma(A, B) | A * 2
 d.Chi2(B) | P
 d.Beta(A, B) | P
@@ -64,13 +65,13 @@ d.MixtureSameFamily(d.Categorical(W), d.Normal(W * 3, W)) | B
 """.strip().splitlines()  # fmt: skip
 
 PAIRS = """
+d.Exponential(A) | d.Exponential(B)
 d.Normal(A, B) | d.Normal(B, A)
 d.LogNormal(A, B) | d.LogNormal(B, A)
 d.Laplace(A, B) | d.Laplace(B, A)
 d.Cauchy(A, B) | d.Cauchy(B, A)
 d.HalfNormal(A) | d.HalfNormal(B)
 d.Uniform(A, A + B) | d.Uniform(A - 1, A + B)
-d.Exponential(A) | d.Exponential(B)
 d.Gamma(A, B) | d.Gamma(B, A)
 d.Beta(A, B) | d.Beta(B, A)
 d.Dirichlet(A) | d.Dirichlet(A + 1)
@@ -137,7 +138,7 @@ def _compare(asked: str, whether_gradients: bool = True) -> None:
                 _close(mine, real, f"gradient of {asked}")
 
 
-@pytest.mark.parametrize("case", _few(CASES))
+@sampled("case", CASES, keep=1, wide=26)
 def test_a_distribution_is_pytorchs(case: str) -> None:
     made, value = case.split(" | ")
     ours, theirs = (eval(made, _names(u)) for u in (OURS, THEIRS))
@@ -170,7 +171,7 @@ def _has(distribution: Any, name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("case", _few(CASES))
+@sampled("case", CASES, keep=1, wide=20)
 def test_samples_have_the_moments(case: str) -> None:
     made = eval(case.split(" | ")[0], _names(OURS))
     library.manual_seed(11)
@@ -220,6 +221,7 @@ def test_refusals_are_pytorchs(text: str) -> None:
     assert str(found.value)[:50] == str(wanted.value)[:50]
 
 
+@pytest.mark.wide
 def test_a_gamma_number_moves_as_its_quantile() -> None:
     from scipy import special
 

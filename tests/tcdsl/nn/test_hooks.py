@@ -227,7 +227,7 @@ def _paths(u: Any, m: Any, g: Any) -> Any:
         _all,
         _states,
         _unknown,
-        _paths,
+        pytest.param(_paths, marks=pytest.mark.wide),
     ],
     ids=lambda script: script.__name__[1:],
 )

@@ -93,7 +93,7 @@ def flat(result: Any) -> list[Any]:
     return [result]
 
 
-@sampled("name, args, kwargs, shapes", CASES, keep=2)
+@sampled("name, args, kwargs, shapes", CASES, keep=2, wide=26)
 def test_layer(name: str, args: Any, kwargs: dict[str, Any], shapes: list[Any]) -> None:
     theirs = getattr(torch.nn, name)(*args, **kwargs).double()
     ours = getattr(nn, name)(*args, **kwargs).double()
@@ -120,6 +120,7 @@ def test_layer(name: str, args: Any, kwargs: dict[str, Any], shapes: list[Any]) 
             np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-9)
 
 
+@pytest.mark.wide
 def test_sequences_of_several_lengths() -> None:
     theirs = torch.nn.LSTM(3, 4, bidirectional=True).double()
     ours = nn.LSTM(3, 4, bidirectional=True).double()

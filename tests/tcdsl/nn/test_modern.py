@@ -10,7 +10,6 @@ import pytest
 
 from tcdsl import library as tc
 from tcdsl import nn
-from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -78,9 +77,22 @@ def _tensor(library: Any) -> Callable[[Any], Any]:
     return lambda a: library.tensor(a, requires_grad=a.dtype == np.float32)
 
 
-@sampled(
-    "name, settings, named, args, how", CALLS, keep=3,
-    ids=[f"{n}-{i}" for i, (n, *_) in enumerate(CALLS)],
+# Of attention, whose layers have dozens of kernels each: one that every kind of mask reaches, and
+# one of each layer around it; other settings of these are deep.
+OFTEN = {"MultiheadAttention": 25, "TransformerEncoderLayer": 30, "TransformerDecoderLayer": 33}
+
+
+def _tier(name: str, number: int) -> tuple[pytest.MarkDecorator, ...]:
+    if number in (0, 12, 24):
+        return ()
+    has_many = name in OFTEN or name == "Transformer"
+    return (pytest.mark.deep if has_many and OFTEN.get(name) != number else pytest.mark.wide,)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "named", "args", "how"),
+    [pytest.param(*call, id=f"{call[0]}-{i}", marks=_tier(call[0], i))
+     for i, call in enumerate(CALLS)],
 )  # fmt: skip
 def test_a_layer_agrees_with_torch(
     name: str, settings: tuple[Any, ...], named: Named, args: tuple[Any, ...], how: Named
@@ -180,8 +192,8 @@ def test_masks_hints_and_shapes_that_attention_cannot_follow_are_refused() -> No
     ("include", "mode"),
     [
         (False, "sum"),
-        (True, "mean"),
-        (False, "max"),
+        pytest.param(True, "mean", marks=pytest.mark.wide),
+        pytest.param(False, "max", marks=pytest.mark.wide),
         pytest.param(True, "sum", marks=pytest.mark.wide),
         pytest.param(False, "mean", marks=pytest.mark.wide),
         pytest.param(True, "max", marks=pytest.mark.wide),
@@ -204,7 +216,7 @@ def test_bags_leave_padding_out(mode: str, include: bool) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("mode", [pytest.param("sum", marks=pytest.mark.wide), "mean"])
 def test_gradients_of_bags_are_divided_by_how_often_rows_come(mode: str) -> None:
     """Held against `embedding`: PyTorch's bags divide some rows by how often others come."""
     words = [[1, 2, 0, 4], [2, 2, 3, 4]]

@@ -90,9 +90,16 @@ def test_weight_norm(dim: int) -> None:
         np.testing.assert_allclose(ours.tolist(), real.tolist(), rtol=1e-4, atol=1e-5)
 
 
+CONVOLUTIONS = (("Conv2d", (2, 3, 2)), ("ConvTranspose2d", (2, 3, 2)))
+
+
 @pytest.mark.parametrize("is_old", [False, True])
-def test_spectral_norm(is_old: bool) -> None:
-    for kind, size in (("Linear", (3, 3)), ("Conv2d", (2, 3, 2)), ("ConvTranspose2d", (2, 3, 2))):
+@pytest.mark.parametrize(
+    "kinds", [(("Linear", (3, 3)),), pytest.param(CONVOLUTIONS, marks=pytest.mark.wide)],
+    ids=["linear", "convolutions"],
+)  # fmt: skip
+def test_spectral_norm(is_old: bool, kinds: Any) -> None:
+    for kind, size in kinds:
         found = []
         state: dict[str, Any] = {}
         for u, n in ((torch, torch.nn), (tc, nn)):

@@ -51,7 +51,8 @@ def _normal(*shape: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("layers", "both_ways"), [(1, False), pytest.param(2, True, marks=pytest.mark.wide)]
+    ("layers", "both_ways"),
+    [pytest.param(1, False, marks=pytest.mark.wide), pytest.param(2, True, marks=pytest.mark.deep)],
 )
 def test_projected_states(layers: int, both_ways: bool) -> None:
     ours, theirs = _both("LSTM", 3, 5, num_layers=layers, proj_size=2, bidirectional=both_ways)
@@ -66,6 +67,7 @@ def test_one_sequence(name: str) -> None:
     _agree(ours, theirs, _normal(5, 3), _normal(1, 4))
 
 
+@pytest.mark.wide
 def test_one_sequence_of_an_lstm() -> None:
     _agree(*_both("LSTM", 3, 4), _normal(5, 3), (_normal(1, 4), _normal(1, 4)))
 

@@ -190,7 +190,7 @@ def agree(calls: tuple[Call, Call], arrays: tuple[Array, ...]) -> None:
         compare("second gradient", a, b, like, 1e-7)
 
 
-@sampled("name", CASES, keep=0, wide=15)
+@sampled("name", CASES, keep=0, wide=8)
 def test_it_agrees_with_torch(name: str) -> None:
     agree(*CASES[name])
 

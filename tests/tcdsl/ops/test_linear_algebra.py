@@ -59,7 +59,10 @@ def _flat(values: Any, kind: type) -> list[Any]:
     return [v for one in values if isinstance(one, tuple | list | kind) for v in _flat(one, kind)]
 
 
-@sampled("name, args, named", CALLS, keep=3, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(CALLS)])
+@sampled(
+    "name, args, named", CALLS, keep=3, wide=30,
+    ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(CALLS)],
+)  # fmt: skip
 def test_a_function_agrees_with_torch(
     name: str, args: tuple[Any, ...], named: dict[str, Any]
 ) -> None:
@@ -114,6 +117,7 @@ def test_what_is_refused_is_refused_in_words() -> None:
             call()
 
 
+@pytest.mark.wide
 def test_l_and_u_solve_as_torchs() -> None:
     right = RNG.standard_normal((2, 4, 3))
     ours = linalg.lu_factor(tensor(SQUARE))

@@ -39,9 +39,8 @@ ROUNDED: dict[str, Any] = {  # and those in which the number is first rounded
 }
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", [*FLOATS, *ROUNDED])
+@sampled("name", [*FLOATS, *ROUNDED], keep=0, wide=10)
 def test_numbers_among_halves_are_what_they_are_in_pytorch(name: str, dtype: str) -> None:
     import torch
 
@@ -127,7 +126,7 @@ def test_floats_are_divided_and_rounded_down_as_in_python() -> None:
             assert signs[0] == signs[1], b
 
 
-@pytest.mark.parametrize("expected", [0.0, 3.0, 40.0, 1e10])
+@sampled("expected", [0.0, 3.0, 40.0, 1e10], keep=1)
 def test_draws_of_events_have_the_moments_of_any_rate(expected: float) -> None:
     tc.manual_seed(5)
     rates = tc.full((4000,), expected, dtype=tc.float64)

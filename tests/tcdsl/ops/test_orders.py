@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tcdsl
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -88,7 +89,7 @@ def test_what_is_unique_is_torchs(dtype: str, apart: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (2, 9, 2), (6, 0), (0, 2), (5,)])
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+@sampled("dtype", ["float32", "int64", "bool"], keep=1)
 def test_parts_that_are_unique_are_torchs(dtype: str, shape: tuple[int, ...]) -> None:
     a = (np.random.default_rng(1).random(shape) * 2).astype(dtype)
     for dim in range(-1, len(shape) - 1):

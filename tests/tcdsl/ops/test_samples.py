@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,10 @@ def _recorded(gradient: Any) -> bool:
 
 
 def _marked() -> Iterator[Any]:
-    """Give all samples: a few at once, the first of each op wide, the others deep."""
+    """Give all samples: a few at once, the first of each op wide, the others deep.
+
+    Second derivatives, which have as many kernels as all before, are deep but for these few.
+    """
     seen: set[str] = set()
     names: set[str] = set()
     for family in (*FAMILIES, *FURTHER):
@@ -105,9 +109,14 @@ def _marked() -> Iterator[Any]:
                 n += 1
                 unique = f"{name}-{n}"
             names.add(unique)
-            marks = [pytest.mark.deep] if sample.name in seen else [pytest.mark.wide]
+            if unique in FAST:
+                yield pytest.param(sample, id=unique)
+            else:
+                if sample.name not in seen:
+                    once = replace(sample, order=min(sample.order, 1))
+                    yield pytest.param(once, id=f"{unique}-once", marks=pytest.mark.wide)
+                yield pytest.param(sample, id=unique, marks=pytest.mark.deep)
             seen.add(sample.name)
-            yield pytest.param(sample, id=unique, marks=[] if unique in FAST else marks)
 
 
 @pytest.mark.parametrize("sample", list(_marked()))

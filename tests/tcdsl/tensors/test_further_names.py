@@ -121,9 +121,12 @@ REDUCTIONS = [
 ]
 
 
+@pytest.mark.parametrize("dtypes", [("float32",), pytest.param(("int64",), marks=pytest.mark.wide)])
 @pytest.mark.parametrize(("reduce", "include_self"), REDUCTIONS)
-def test_scattered_elements_are_combined_as_pytorchs(reduce: str, include_self: bool) -> None:
-    for dtype in ("float32", "int64"):
+def test_scattered_elements_are_combined_as_pytorchs(
+    reduce: str, include_self: bool, dtypes: tuple[str, ...]
+) -> None:
+    for dtype in dtypes:
         found = []
         for t in (tc, torch):
             x = t.tensor([[3, 1, 2, 5], [4, 4, -1, 2], [2, 7, 7, 3]], dtype=getattr(t, dtype))

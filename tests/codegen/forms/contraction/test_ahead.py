@@ -62,6 +62,7 @@ def test_the_library_is_told_how_far_ahead() -> None:
     assert "1024 ? 8 : 0" in text
 
 
+@pytest.mark.wide
 def test_what_is_fetched_changes_no_result() -> None:
     problems = [product(*shape) for shape in SHAPES]
     problems += [product(70, 33, 21, "float64", "double")]

@@ -444,7 +444,7 @@ def test_whoever_has_the_tiles_the_bits_are_the_same(text: str) -> None:
         assert_same(shared, expected(p), terms=800)
 
 
-@sampled("text", FINISHED.values(), ids=list(FINISHED), keep=1)
+@sampled("text", FINISHED.values(), ids=list(FINISHED), keep=1, wide=5)
 def test_nan_and_infinity_pass_a_finished_tile(text: str) -> None:
     p = finished(text, 9, 35, 20)
     for x in p.args[:2]:

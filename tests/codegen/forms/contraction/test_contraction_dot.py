@@ -66,7 +66,7 @@ def few(text: str, m: int, k: int, n: int) -> Problem:
 TEXTS = [pytest.param(NN, marks=pytest.mark.wide), RELU, BATCH, HALVES]
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=["nn", "relu", "batch", "half"])
+@sampled("text", TEXTS, ids=["nn", "relu", "batch", "half"], keep=1)
 def test_few_columns_are_turned_around(text: str) -> None:
     problems = [few(text, *sizes) for sizes in FEW]
     large = few(text, 257, 1000, 2)
@@ -75,6 +75,7 @@ def test_few_columns_are_turned_around(text: str) -> None:
     differential([Case(p, exact) for p in problems for exact in (True, False)], terms=1000)
 
 
+@pytest.mark.wide
 def test_few_columns_of_long_ones_are_the_rows_of_tiles() -> None:
     """Of `A(k,m) * B(k,n)` vectors run along m, where n fills less of one."""
     lanes = detect().vector_bytes // 4

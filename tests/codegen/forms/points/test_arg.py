@@ -155,7 +155,7 @@ def hard_rows(kind: str, width: int) -> np.ndarray:
 
 
 @sampled("kind", ["float", "int32", "double", "int64", "float16", "bfloat16"], keep=1, wide=3)
-@sampled("width", [67, 16, 17, 33, 64, 80, 130, 1000], keep=1)
+@sampled("width", [67, 16, 17, 33, 64, 80, 130, 1000], keep=1, wide=3)
 def test_rows_in_vectors_have_the_first_place(kind: str, width: int) -> None:
     if kind == "bfloat16":
         x = hard_rows("float", width).astype(ml_dtypes.bfloat16)

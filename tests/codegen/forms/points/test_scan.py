@@ -21,6 +21,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(51)
 HEAD = "def f(T(N,M) X) -> (T(N,M) Y) { "
@@ -88,9 +89,8 @@ def test_a_running_sum() -> None:
     differential([Case(p, exact) for exact in (True, False)])
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-@pytest.mark.parametrize("name", SCANS)
+@sampled("name", SCANS, keep=0, wide=6)
 def test_results_are_those_of_the_text(name: str) -> None:
     cases = []
     for dtype in ("float", "double", "int32"):

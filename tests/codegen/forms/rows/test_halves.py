@@ -77,6 +77,7 @@ def test_strided_halves_that_are_read_thrice() -> None:
     np.testing.assert_array_equal(lo, x.min(1))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_a_chain_of_updates_rounds_each_time() -> None:
     chain, turns = tcdsl.define(CHAIN), tcdsl.define(TURNS)

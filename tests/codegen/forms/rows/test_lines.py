@@ -145,8 +145,8 @@ def held(name: str, dtype: str, cc: Compiler | None = None, machine: Machine | N
 
 
 @pytest.mark.cc
-@sampled("dtype", TYPES, keep=1, wide=2)
-@sampled("name", STATEMENTS, keep=1, wide=5)
+@sampled("dtype", TYPES, keep=1, wide=1)
+@sampled("name", STATEMENTS, keep=1, wide=3)
 def test_any_layout_is_computed_within_its_memory(name: str, dtype: str) -> None:
     held(name, dtype)
 

@@ -79,7 +79,7 @@ def test_a_value_of_a_row_fills_a_few_columns(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+@sampled("exact", [False, True], ids=["generic", "exact"], keep=1)
 def test_any_shape(exact: bool, rng: np.random.Generator) -> None:
     problems = [problem(ADD, normal(rng, *s), normal(rng, *s)) for s in RAGGED]
     configs: list[dict[str, Value]] = [
@@ -280,7 +280,7 @@ SELECTS = (
 
 @pytest.mark.cc
 @pytest.mark.parametrize(
-    "dtype", ["float", pytest.param("double", marks=pytest.mark.wide), "float16"]
+    "dtype", ["float", *(pytest.param(t, marks=pytest.mark.wide) for t in ("double", "float16"))]
 )
 def test_what_no_lane_asks_for_is_left_out(dtype: str, rng: np.random.Generator) -> None:
     """Vectors in which no, some and all elements take the branch that costs much."""

@@ -147,6 +147,7 @@ def segments(rng: np.random.Generator, *shape: int) -> tuple[object, ...]:
     return (SEGMENTS, normal(rng, *shape), normal(rng, *shape), normal(rng, *shape[1:3]))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_a_fold_leaves_values_at_parts_of_a_row(rng: np.random.Generator) -> None:
     p = problem(str(SEGMENTS), *segments(rng, 3, 3, 5, 37)[1:])

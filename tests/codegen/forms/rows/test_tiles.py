@@ -81,6 +81,7 @@ def test_what_no_tile_holds_is_filled() -> None:
     held(problem(once, floats(11), floats(11)))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_parts_that_start_anew_leave_the_rest() -> None:
     text = """def f(float(N,K) A, float(N) B) -> (float(N) O, P) {

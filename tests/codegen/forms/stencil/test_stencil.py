@@ -315,6 +315,7 @@ def test_places_of_extremes() -> None:
     differential(both(*found))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_places_in_an_image_of_any_size_have_narrow_lanes_up_to_a_size() -> None:
     def groups(p: Problem) -> str:

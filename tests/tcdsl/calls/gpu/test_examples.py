@@ -13,7 +13,7 @@ from tests.tiers import sampled
 pytestmark = pytest.mark.cusim
 
 
-@sampled("example", examples(), ids=lambda e: e.name, keep=5)
+@sampled("example", examples(), ids=lambda e: e.name, keep=5, wide=17)
 def test_a_text_computes_what_the_reference_computes(
     device: SimDevice, example: Example, rng: np.random.Generator
 ) -> None:

@@ -74,6 +74,7 @@ def test_rows_that_do_not_fit_are_read_again(rng: np.random.Generator) -> None:
     differential(p, c, exact=(True,))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_pieces_of_rows(rng: np.random.Generator) -> None:
     whole, begun = normal(rng, 5, 260), normal(rng, 1301)[1:].reshape(5, 260)
