@@ -62,8 +62,11 @@ def pieces_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) 
 
 
 def block_knob(ctx: Context, space: IterationSpace) -> tuple[Knob, ...]:
-    """Return how many columns may be taken through the sweeps together, where they are counted."""
-    if not ctx.is_exact() or schedule.column_walk(ctx, space) is None:
+    """Return how many columns may be taken through the sweeps together, where they are counted.
+
+    Across rows that lie the other way there is no choice: a compiler takes a second for each.
+    """
+    if not ctx.is_exact() or not schedule.columns_are_near(ctx, space):
         return ()
     usual = usual_block(ctx, space)
     fewer = (n for n in _BLOCKS if n < ctx.extent(space.kept[-1].extent))
