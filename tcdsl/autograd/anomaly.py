@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from tcdsl.core import Node, Tensor, setup
+from tcdsl.ops.rules import NAMES
 from tcdsl.ops.writing import unrecorded
 
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
@@ -68,6 +70,37 @@ def _switch(on: bool, checks: bool) -> None:
     pair: tuple[Callable[..., object] | None, ...] = (_trace, _judge) if on else (None, None)
     for name, function in zip(("trace", "judge"), pair, strict=True):
         setup(name, function)
+
+
+def written_since(tensor: Tensor, node: str | None, output: int, version: int) -> str:
+    """Return PyTorch's words for a tensor that a gradient needs as it was before it was written.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    node, output : str or None, int
+        What it is of the recorded graph.
+    version : int
+        At which it is needed.
+    """
+    device = "cuda." if tensor.is_cuda else ""
+    name = re.sub(r"Backward\d*$", "", node or "")
+    made = f", which is output {output} of {name}," if name else ""
+    hint = (
+        "the backtrace further above shows the operation that failed to compute its gradient. The "
+        "variable in question was changed in there or anywhere later. Good luck!"
+        if _on
+        else "enable anomaly detection to find the operation that failed to compute its gradient, "
+        "with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [torch.{device}{NAMES[tensor.dtype.name]}Tensor {list(tensor.shape)}]{made} "
+        f"is at version {tensor._version}; expected version {version} instead. Hint: {hint}"
+    )
+
+
+setup("written", written_since)
 
 
 class set_detect_anomaly:  # noqa: N801 - PyTorch's name

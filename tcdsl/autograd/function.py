@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from typing import Any, NoReturn
 
+from tcdsl.autograd.anomaly import written_since
 from tcdsl.autograd.graph import PackedArgument
 from tcdsl.autograd.modes import no_grad
 from tcdsl.autograd.passes import keeps
@@ -77,11 +78,9 @@ class Context:
             )
         for tensor, version in self._saved:
             if isinstance(tensor, Tensor) and version >= 0 and tensor._version != version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: a tensor of shape {tuple(tensor.shape)} is at version "
-                    f"{tensor._version}; expected version {version} instead."
-                )
+                fn = tensor.grad_fn
+                name = None if fn is None else fn.name()
+                raise RuntimeError(written_since(tensor, name, tensor.output_nr, version))
         return tuple(
             kept.tensor() if isinstance(kept, PackedArgument) else kept for kept, _ in self._saved
         )
@@ -153,6 +152,10 @@ class Function:
 def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: list[Any]) -> None:
     """Record a call; outputs that are arguments, not written, become views of them."""
     for t in ctx._dirty:
+        if t.is_leaf and t.requires_grad:
+            raise RuntimeError(
+                "a leaf Variable that requires grad has been used in an in-place operation."
+            )
         check_write(t, 1)
     tensors = [o for o in outputs if isinstance(o, Tensor)]
     dirty = {id(t) for t in ctx._dirty}

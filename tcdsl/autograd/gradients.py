@@ -100,6 +100,8 @@ def grad(
     if not only_inputs:
         raise ValueError("only_inputs argument is deprecated and must be True")
     roots, wanted = _listed(outputs), _listed(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         each = [None if w is None else w.unbind(0) for w in _listed(grad_outputs)]
@@ -146,6 +148,10 @@ def _adjoints(roots: Sequence[Tensor], given: Any) -> tuple[Tensor | None, ...]:
     if len(listed) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(listed)} gradients")
     for i, (root, gradient) in enumerate(zip(roots, listed, strict=True)):
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+            )
         if gradient is not None and tuple(gradient.shape) != tuple(root.shape):
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and "

@@ -116,6 +116,7 @@ __all__ = [
     "made_by",
     "operator",
     "record",
+    "retyped",
     "saving",
     "set_base",
     "set_casting",
@@ -156,6 +157,7 @@ set_saving = _core.set_saving
 set_grad_enabled = _core.set_grad_enabled
 lent = _core.lent
 view = _core.view
+retyped = _core.retyped
 record = _core.record
 made_by = _core.made_by
 set_fn = _core.set_fn
@@ -308,6 +310,7 @@ def _setup() -> None:
     _core.setup("dtypes", listed)
     _core.setup("size_type", Size)
     _core.setup("bind", types.MethodType)
+    Tensor.__name__ = "Tensor"  # in messages too, where a type made in C has its module before it
 
 
 _setup()

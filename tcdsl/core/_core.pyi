@@ -154,6 +154,9 @@ def view(
     name: str,
     /,
 ) -> Tensor: ...
+def retyped(
+    of: Tensor, type_num: int, shape: tuple[int, ...], strides: tuple[int, ...], /
+) -> Tensor: ...
 def record(
     name: str,
     recipe: Recipe,

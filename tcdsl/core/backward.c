@@ -119,16 +119,17 @@ static const char was_freed[] =
     "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
     "saved tensors after calling backward.";
 
-static int was_written(const Node *n, const Slot *kept) {
-  Tensor *t = (Tensor *)kept->o;
-  if (t->head.storage->version == kept->v) return 0;
-  PyObject *shape = tuple_of((PyTypeObject *)(void *)PyTuple_Type, t->head.dims, rank_of(&t->head));
-  PyErr_Format(PyExc_RuntimeError,
-               "one of the variables needed for gradient computation has been modified by an inplace operation: a "
-               "tensor of shape %R, which %U reads, is at version %lld; expected version %lld instead. Hint: write "
-               "to a clone() of it, or compute a new tensor where it is written to.",
-               shape, n->name, t->head.storage->version, kept->v);
-  Py_DecRef(shape);
+/* Raise if a kept value, of what `fn` made as its output nr (NULL: nothing did), was written since. */
+static int was_written(const Slot *kept, const Node *fn, int nr) {
+  if (((Tensor *)kept->o)->head.storage->version == kept->v) return 0;
+  PyObject *name = fn ? fn->name : Py_None;
+  if (!py.written) {
+    PyErr_SetString(PyExc_RuntimeError, "what a gradient needs was modified by an inplace operation");
+    return -1;
+  }
+  PyObject *said = PyObject_CallFunction(py.written, "OOiL", kept->o, name, nr, (long long)kept->v);
+  if (said) PyErr_Format(PyExc_RuntimeError, "%U", said);
+  Py_DecRef(said);
   return -1;
 }
 
@@ -191,11 +192,12 @@ static PyObject *taken(Node *n, const Recipe *recipe, unsigned char what, tc_u64
   }
   Slot *kept = kept_of(n) + k;
   if (is_packed(kept->o)) return unpacked(n, kept->o, what);
-  if (is_whole(what) && is_tensor(kept->o) && was_written(n, kept)) return NULL;
   Node *fn = what >= TAKE_OUTPUT ? n : what < TAKE_FORM ? node_at(&n->slot[what]) : NULL;
+  int nr = what >= TAKE_OUTPUT ? what - TAKE_OUTPUT : fn ? (int)n->slot[what].v : 0;
+  if (is_whole(what) && is_tensor(kept->o) && was_written(kept, fn, nr)) return NULL;
   if (!grad_on || !fn || !is_tensor(kept->o)) return Py_NewRef(kept->o);
   Tensor *again = alias_of((Tensor *)kept->o); /* as a function of what it was made of */
-  if (again) set_fn(again, (Node *)Py_NewRef(fn), what >= TAKE_OUTPUT ? what - TAKE_OUTPUT : (int)n->slot[what].v);
+  if (again) set_fn(again, (Node *)Py_NewRef(fn), nr);
   return (PyObject *)again;
 }
 
@@ -341,6 +343,10 @@ static PyObject *seed_of(Tensor *t, PyObject *given) {
   return NULL;
 }
 
+static PyObject *no_root(int i) {
+  return PyErr_Format(PyExc_RuntimeError, "element %d of tensors does not require grad and does not have a grad_fn", i);
+}
+
 /* Gradients of roots; where inputs are given, those of them, as a tuple with None for none. */
 static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_roots, PyObject *inputs, int keeps,
                           int creates) {
@@ -350,9 +356,7 @@ static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_
   for (int i = 0; i < n_roots; i++) {
     int yes = is_tensor(roots[i]) ? is_tracked((Tensor *)roots[i]) : 0;
     if (yes < 0) return NULL;
-    if (!yes)
-      return PyErr_Format(PyExc_RuntimeError,
-                          "element %d of tensors does not require grad and does not have a grad_fn", i);
+    if (!yes) return no_root(i);
   }
   if (inputs) {
     run.n_inputs = (int)PyTuple_Size(inputs);

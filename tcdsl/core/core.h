@@ -105,6 +105,8 @@ static struct {
                             the former before the node runs; each a tuple, with None for none */
   PyObject *pack, *unpack, *packed; /* (hooks, tensor) -> of the type packed; (that, leaf or None) -> tensor */
   PyObject *trace;       /* None, or () -> a text that tells where the call is that is being recorded */
+  PyObject *written;     /* (kept tensor, name of the node it is of or None, number of the output, version): the words
+                            of the error that it was written since */
   PyObject *judge;       /* None, or (node, its gradients or None for an error): raises where one is wrong */
   PyObject *construct;   /* of the arguments of Tensor(...) that are no tensor */
   PyObject *backward;    /* Tensor.backward with arguments */

@@ -154,6 +154,31 @@ static PyObject *m_view(PyObject *m, PyObject *args) {
   return view_made(of, &l, name, (Recipe *)recipe, vjp == Py_None ? NULL : vjp, &of, 1);
 }
 
+/* retyped(tensor, number of a type, shape, strides): from the same place on, elements of another type; not recorded. */
+static PyObject *m_retyped(PyObject *m, PyObject *args) {
+  PyObject *of, *shape, *strides;
+  int type_num;
+  tc_i64 dims[2 * MOST_DIMS];
+  (void)m;
+  if (!PyArg_ParseTuple(args, "OiOO", &of, &type_num, &shape, &strides)) return NULL;
+  int nd = read_dims(shape, dims, MOST_DIMS);
+  if (nd < 0 || read_dims(strides, dims + nd, nd) != nd || !is_tensor(of) || type_num < 0 || type_num >= MOST_TYPES) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "retyped takes a tensor, a type and a layout");
+    return NULL;
+  }
+  const Tensor *source = (Tensor *)of;
+  Tensor *t = tensor_alloc(tensor_type, nd);
+  if (!t) return NULL;
+  memcpy(t->head.dims, dims, 2 * (size_t)nd * sizeof *dims);
+  t->head.form = form_of(type_num, nd, device_of(&source->head));
+  t->head.flags = source->head.flags & (TENSOR_READ_ONLY | INFERENCE);
+  t->head.storage = (Storage *)Py_NewRef(source->head.storage);
+  t->head.data = source->head.data;
+  if (!measure(t) && lies_in_storage(t)) return (PyObject *)t;
+  Py_DecRef((PyObject *)t);
+  return NULL;
+}
+
 /* record(name, recipe, vjp, inputs, outputs, needs): outputs were made of inputs. */
 static PyObject *m_record(PyObject *m, PyObject *args) {
   PyObject *name, *recipe, *vjp, *inputs, *outputs, *in[MOST_INPUTS], *out[MOST_INPUTS];
@@ -282,6 +307,11 @@ static PyObject *m_backward(PyObject *m, PyObject *args) {
     PyObject *t = PyTuple_GetItem(inputs, i);
     int yes = is_tensor(t) ? is_tracked((Tensor *)t) : 0;
     if (yes < 0) return NULL;
+    for (int r = 0; !yes && r < n; r++) { /* of both, the root is named */
+      int has_any = is_tracked((Tensor *)PyTuple_GetItem(roots, r));
+      if (has_any < 0) return NULL;
+      if (!has_any) return no_root(r);
+    }
     if (!yes) {
       PyErr_SetString(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad");
       return NULL;
@@ -379,7 +409,7 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
                {"construct", &py.construct}, {"is_laid", &py.is_laid}, {"leaf_node", &py.leaf_node},
                {"node_type", &py.node_type}, {"around", &py.around}, {"pack", &py.pack},     {"unpack", &py.unpack},
-               {"packed", &py.packed}};
+               {"packed", &py.packed},       {"written", &py.written}};
   const char *name;
   PyObject *value;
   (void)m;
@@ -413,6 +443,7 @@ static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"lent", m_lent, METH_VARARGS, NULL},
                                        {"over", m_over, METH_O, NULL},
                                        {"view", m_view, METH_VARARGS, NULL},
+                                       {"retyped", m_retyped, METH_VARARGS, NULL},
                                        {"record", m_record, METH_VARARGS, NULL},
                                        {"made_by", m_made_by, METH_VARARGS, NULL},
                                        {"set_fn", m_set_fn, METH_VARARGS, NULL},

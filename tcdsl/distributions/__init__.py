@@ -1,6 +1,7 @@
 """Distributions: samples, densities, moments, entropies, and how far one is from another."""
 
 from tcdsl.distributions import constraints, transforms
+from tcdsl.distributions.circular import VonMises
 from tcdsl.distributions.continuous import (
     Cauchy,
     Exponential,
@@ -105,6 +106,7 @@ __all__ = [
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "VonMises",
     "Weibull",
     "constraints",
     "identity_transform",

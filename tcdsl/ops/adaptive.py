@@ -175,12 +175,13 @@ def _sizes(shape: tuple[int, ...], output_size: Size, rank: int) -> tuple[int, .
     """Return the size of outputs; None is that of the image."""
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(
-            f"adaptive pool: Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}"
+            f"adaptive_avg_pool{rank}d(): Expected {rank + 1}D or {rank + 2}D tensor, but got "
+            f"{list(shape)}"
         )
     image = tuple(shape[-rank:])
     listed = (output_size,) * rank if isinstance(output_size, int | None) else tuple(output_size)
     if len(listed) != rank:
-        raise RuntimeError(f"adaptive pool: output_size must have {rank} elements")
+        raise RuntimeError(f"adaptive_avg_pool{rank}d: output_size must be {rank}")
     found = tuple(n if o is None else operator.index(o) for n, o in zip(image, listed, strict=True))
     if min(found) < 0:
         raise RuntimeError(

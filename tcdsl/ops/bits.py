@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tcdsl.core import Tensor, operator
+from tcdsl.core import Op, Tensor, operator
 from tcdsl.core.dtypes import DType
-from tcdsl.ops.rules import Operands, broadcast, promote
+from tcdsl.ops.rules import Operands, TypeRule, broadcast, not_for, promote
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
 
 
-def _whole(operands: Operands) -> DType:
-    """Return the type that holds all operands, which are no floats."""
-    dtype = promote(operands)
-    if dtype.is_floating_point:
-        raise RuntimeError(f'"bitwise" not implemented for {dtype}')
-    return dtype
+def _whole(kernel: str) -> TypeRule:
+    """Return the rule of the type that holds all operands, which are no floats."""
+
+    def rule(operands: Operands) -> DType:
+        dtype = promote(operands)
+        if dtype.is_floating_point:
+            raise not_for(kernel, dtype)
+        return dtype
+
+    return rule
 
 
-_OF_TWO: dict[str, Any] = {"types": _whole, "shape": broadcast, "vjp": None, "inplace": True}
-bitwise_and = ops.row("bitwise_and", **_OF_TWO)
-bitwise_or = ops.row("bitwise_or", **_OF_TWO)
-bitwise_xor = ops.row("bitwise_xor", **_OF_TWO)
-bitwise_left_shift = ops.row("bitwise_left_shift", text="shift_left", **_OF_TWO)
-bitwise_right_shift = ops.row("bitwise_right_shift", text="shift_right", **_OF_TWO)
-_not = ops.op("bitwise_not", types=_whole, vjp=None)
+def _of_two(name: str, kernel: str, text: str | None = None) -> Op:
+    return ops.row(name, text=text, types=_whole(kernel), shape=broadcast, vjp=None, inplace=True)
+
+
+bitwise_and = _of_two("bitwise_and", "bitwise_and_cpu")
+bitwise_or = _of_two("bitwise_or", "bitwise_or_cpu")
+bitwise_xor = _of_two("bitwise_xor", "bitwise_xor_cpu")
+bitwise_left_shift = _of_two("bitwise_left_shift", "lshift_cpu", "shift_left")
+bitwise_right_shift = _of_two("bitwise_right_shift", "rshift_cpu", "shift_right")
+_not = ops.op("bitwise_not", types=_whole("bitwise_not_cpu"), vjp=None)
 _not_of_bools = ops.op("not_of_bools", vjp=None)
 
 
@@ -46,4 +51,15 @@ for _name, _op in {
 }.items():
     operator(f"__{_name}__", _op)
     operator(f"__i{_name}__", _op.__dict__["inplace"])
-operator("__invert__", bitwise_not)
+
+
+def _inverted(input: Tensor) -> Tensor:
+    """Be the operator ``~``, which says of floats what it is for."""
+    if input.dtype.is_floating_point:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return bitwise_not(input)
+
+
+operator("__invert__", _inverted)

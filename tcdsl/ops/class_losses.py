@@ -33,24 +33,57 @@ def _op(name: str, rank: int) -> Op:
     return op_of_text(text, name, vjp=back)
 
 
-def _of_classes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+def _check_weight(input: Tensor, weight: Tensor | None) -> None:
+    """Refuse weights that are not one for each class."""
+    classes = input.shape[0 if input.ndim == 1 else 1]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            f"got weight tensor of shape: {list(weight.shape)}"
+        )
+
+
+def _check_batches(input: Tensor, target: Tensor) -> None:
+    """Refuse classes in the place of probabilities, or of another batch."""
+    if target.shape == input.shape:
+        raise RuntimeError(
+            "Expected floating point type for target with class probabilities, got "
+            f"{NAMES[target.dtype.name]}"
+        )
+    if target.ndim and input.ndim > 1 and input.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+            f"({target.shape[0]})."
+        )
+
+
+def _of_classes(
+    input: Tensor, target: Tensor, *, is_entropy: bool = False
+) -> tuple[Tensor, Tensor, tuple[int, ...]]:
     """Return scores (N, C, L), classes (N, L), both without L where all is; and losses' shape."""
     if target.dtype not in (int64, uint8):
+        if is_entropy:
+            _check_batches(input, target)
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype.name]}"
         )
     if target.dtype is not int64:
         target = target.to(int64)
     if input.ndim == 1:
+        if is_entropy and target.shape == input.shape:
+            _check_batches(input, target)
+        if target.numel() != 1:
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}"
+            )
         return input.view(1, -1), target.reshape(1), ()
     shape = tuple(input.shape)
     wanted = (shape[0], *shape[2:])
     if tuple(target.shape) != wanted:
-        if input.ndim == 2 and target.ndim == 1:
-            raise ValueError(
-                f"Expected input batch_size ({shape[0]}) to match target batch_size "
-                f"({target.shape[0]})."
-            )
+        if is_entropy or (input.ndim == 2 and target.ndim == 1):
+            _check_batches(input, target)
+        if input.ndim == 2 and not is_entropy:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         raise RuntimeError(f"Expected target size {list(wanted)}, got {list(target.shape)}")
     if input.ndim == 2:
         return input, target, wanted
@@ -104,6 +137,7 @@ def nll_loss(
         A class that counts for nothing.
     """
     scores, classes, shape = _of_classes(input, target)
+    _check_weight(input, weight)
     how = reduction_of(reduction, size_average, reduce)
     if weight is None and how == "mean":
         mean, _ = _op("nll_mean", classes.ndim)(scores, classes, ignore_index)
@@ -140,10 +174,10 @@ def cross_entropy(
         How much of the probability goes to all classes alike.
     """
     how = reduction_of(reduction, size_average, reduce)
-    if target.dtype.is_floating_point:
+    if target.dtype.is_floating_point and target.shape == input.shape:
         return _of_probabilities(input, target, weight, how, label_smoothing)
     if weight is None and not label_smoothing:
-        scores, classes, shape = _of_classes(input, target)
+        scores, classes, shape = _of_classes(input, target, is_entropy=True)
         if how == "mean":
             mean, _, _ = _op("cross_entropy_mean", classes.ndim)(scores, classes, ignore_index)
             return mean  # type: ignore[no-any-return]
@@ -228,6 +262,12 @@ def multi_margin_loss(
     how = reduction_of(reduction, size_average, reduce)
     scores = input.unsqueeze(0) if input.ndim == 1 else input
     classes = target if target.ndim == 1 else target.reshape(-1)
+    if classes.shape != scores.shape[:1]:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples (batch size). Expected target size [{scores.shape[0]}], but got "
+            f"{list(target.shape)}. Input has shape {list(input.shape)}."
+        )
     if weight is None:
         elements = _multi_margin(scores, classes, margin, int(p))
     else:
@@ -257,6 +297,8 @@ def multilabel_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    if target.dtype is not int64:
+        raise RuntimeError(f"expected scalar type Long but found {NAMES[target.dtype.name]}")
     how = reduction_of(reduction, size_average, reduce)
     if input.ndim == 1:
         row = _multilabel_margin(input.unsqueeze(0), target.unsqueeze(0))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy
 from tcdsl.ops.forms import Forms
-from tcdsl.ops.rules import broadcast, promote
+from tcdsl.ops.rules import NAMES, broadcast, promote
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -33,6 +33,9 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Tell where two tensors differ by at most ``atol + rtol * abs(other)``."""
+    if input.dtype is not other.dtype:
+        a, b = NAMES[input.dtype.name], NAMES[other.dtype.name]
+        raise RuntimeError(f"{a} did not match {b}")
     found: Tensor = _isclose(input, other, float(rtol), float(atol), equal_nan)
     return found
 

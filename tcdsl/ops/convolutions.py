@@ -7,6 +7,7 @@ from functools import cache
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import lower
+from tcdsl.ops.rules import C_NAMES
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -42,6 +43,10 @@ def _generics(**named: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
 
 
 def _check(input: Tensor, weight: Tensor, rank: int, channels: int, groups: int, name: str) -> None:
+    """Refuse shapes that do not go together; name: conv or conv_transpose of the rank."""
+    given = "groups"
+    if name.startswith("conv_transpose"):
+        given, groups = "transposed", 1
     if weight.ndim != rank + 2 or input.ndim not in (rank + 1, rank + 2):
         raise RuntimeError(
             f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got "
@@ -49,7 +54,7 @@ def _check(input: Tensor, weight: Tensor, rank: int, channels: int, groups: int,
         )
     if input.shape[-rank - 1] != channels:
         raise RuntimeError(
-            f"Given groups={groups}, weight of size {list(weight.shape)}, expected "
+            f"Given {given}={groups}, weight of size {list(weight.shape)}, expected "
             f"input{list(input.shape)} to have {channels} channels, but got "
             f"{input.shape[-rank - 1]} channels instead"
         )
@@ -90,7 +95,11 @@ def _conv(
     if groups == 1:
         if bias is None:
             return _op("conv", rank, generics)(input, weight)  # type: ignore[no-any-return]
-        return _op("conv_bias", rank, generics)(input, weight, bias)  # type: ignore[no-any-return]
+        try:
+            return _op("conv_bias", rank, generics)(input, weight, bias)  # type: ignore[no-any-return]
+        except (RuntimeError, AttributeError):
+            _check_bias(input, weight, bias)
+            raise
     n, c, *image = input.shape
     f = weight.shape[0]
     x = input.reshape(n, groups, c // groups, *image)
@@ -101,6 +110,20 @@ def _conv(
         b = bias.reshape(groups, f // groups)
         y = _op("conv_groups_bias", rank, generics)(x, w, b)
     return y.view(n, f, *y.shape[3:])  # type: ignore[no-any-return]
+
+
+def _check_bias(input: Tensor, weight: Tensor, bias: Tensor) -> None:
+    """Refuse a bias that does not go with what it is added to."""
+    if input.dtype is not bias.dtype:
+        raise RuntimeError(
+            f"Input type ({C_NAMES[input.dtype.name]}) and bias type "
+            f"({C_NAMES[bias.dtype.name]}) should be the same"
+        )
+    if tuple(bias.shape) != (weight.shape[0],):
+        raise RuntimeError(
+            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with "
+            f"{weight.shape[0]} elements, but got bias of size {list(bias.shape)} instead"
+        )
 
 
 def _named_padding(
@@ -114,9 +137,9 @@ def _named_padding(
     if padding == "valid":
         return input, (0,) * len(kernel)
     if padding != "same":
-        raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+        raise RuntimeError(f"Invalid padding string: {padding!r}")
     if any(s != 1 for s in stride):
-        raise ValueError("padding='same' is not supported for strided convolutions")
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     odd = [t % 2 for t in totals]
     if any(odd):  # one more at the end
@@ -159,12 +182,16 @@ def _transposed(
     s, d = each(stride, rank, "stride"), each(dilation, rank, "dilation")
     p, e = each(padding, rank, "padding"), each(output_padding, rank, "output_padding")
     _check_steps(s, p, d)
-    for one, stepped, spread in zip(e, s, d, strict=True):
-        if one >= max(stepped, spread):
-            raise RuntimeError(
-                "output padding must be smaller than either stride or dilation, but got "
-                f"output_padding_height: {one} stride_height: {stepped} dilation_height: {spread}"
+    if any(one >= max(pair) for one, *pair in zip(e, s, d, strict=True)):
+        sides = ("depth", "height", "width")[-rank:]
+        raise RuntimeError(
+            "output padding must be smaller than either stride or dilation, but got "
+            + " ".join(
+                f"{name}_{side}: {n}"
+                for name, sizes in (("output_padding", e), ("stride", s), ("dilation", d))
+                for side, n in zip(sides, sizes, strict=True)
             )
+        )
     generics = _generics(S=s, D=d, E=e)
     if groups == 1:
         y = _op("conv_transposed", rank, generics)(input, weight)

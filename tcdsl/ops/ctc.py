@@ -10,7 +10,7 @@ from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import mean_or_sum
 from tcdsl.ops.pointwise import clamp
-from tcdsl.ops.rules import NAMES
+from tcdsl.ops.rules import not_for
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -74,7 +74,7 @@ def ctc_loss(
                          _row(target_lengths), blank, reduction, zero_infinity)  # fmt: skip
         return alone.squeeze(0) if reduction == "none" else alone
     if log_probs.dtype.name not in ("float32", "float64"):
-        raise RuntimeError(f"\"ctc_loss_cpu\" not implemented for '{NAMES[log_probs.dtype.name]}'")
+        raise not_for("ctc_loss_cpu", log_probs.dtype)
     if targets.dtype not in (int64, int32):
         raise RuntimeError("Expected tensor targets to have scalar type Long or Int")
     most, n, classes = log_probs.shape

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from tcdsl.calls.bounds import OperandNames, bounds_error
-from tcdsl.grammar.text.errors import TCError
 
 _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
@@ -33,22 +32,22 @@ _RUNTIME = frozenset(("gather", "scatter"))  # of which PyTorch says it so
 _DIVISIONS = frozenset(("remainder", "fmod", "div_floor", "div_trunc"))
 
 
-class DivisionError(TCError, ZeroDivisionError, RuntimeError):
-    """Integers were divided by 0; the outputs of the call are undefined."""
-
-
 def outside(
     name: str, operands: Sequence[str], operand: int, dim: int, value: int, extent: int
 ) -> Exception:
-    """Return the error of a subscript that is data and outside of an operand of an op."""
+    """Return the error of a subscript that is data and outside of an operand of an op.
+
+    What has PyTorch's words has its class too: scripts look at ``type(error)``.
+    """
     name = name.removesuffix("_")
     if name in _DIVISIONS:  # what they read is checked by the divisor (`div_floor_integers`)
-        return _called("RuntimeError", DivisionError("ZeroDivisionError"))
-    error = bounds_error(OperandNames(name, tuple(operands)), operand, dim, value, extent)
+        return RuntimeError("ZeroDivisionError")
     if words := _OUTSIDE.get(name):
-        error.args = (words.format(value=value, dim=dim, extent=extent),)
-        return _called("RuntimeError" if name in _RUNTIME else "IndexError", error)
-    return as_runtime_error(error)
+        said = words.format(value=value, dim=dim, extent=extent)
+        return RuntimeError(said) if name in _RUNTIME else IndexError(said)
+    return as_runtime_error(
+        bounds_error(OperandNames(name, tuple(operands)), operand, dim, value, extent)
+    )
 
 
 def as_runtime_error(error: Exception) -> Exception:
@@ -59,16 +58,6 @@ def as_runtime_error(error: Exception) -> Exception:
     return error
 
 
-def _called(name: str, error: Exception) -> Exception:
-    """Make an error a RuntimeError too, of a class that is called as PyTorch's; return it."""
-    kind: Any = type(error)
-    error.__class__ = _also_runtime(kind, name)
-    return error
-
-
 @cache
-def _also_runtime(kind: Any, name: str | None = None) -> Any:
-    bases = (kind,) if issubclass(kind, RuntimeError) else (kind, RuntimeError)
-    return type(
-        name or kind.__name__, bases, {"__module__": "builtins" if name else kind.__module__}
-    )
+def _also_runtime(kind: Any) -> Any:
+    return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})

@@ -8,7 +8,7 @@ from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, is_grad_enabled
 from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
-from tcdsl.ops.rules import first
+from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -140,13 +140,13 @@ def empty_in_memory(tensor: Tensor) -> Tensor:
 def _check_order(name: str, low: float, high: float) -> None:
     if not low <= high:
         raise RuntimeError(
-            f"{name} expects to return a [from, to) range, but found from={low} > to={high}"
+            f"{name} expects to return a [from, to) range, but found from={low:g} > to={high:g}"
         )
 
 
 def _floating(name: str, tensor: Tensor) -> None:
     if not tensor.dtype.is_floating_point:
-        raise RuntimeError(f"\"{name}\" not implemented for '{tensor.dtype.name}'")
+        raise not_for(name, tensor.dtype)
 
 
 def uniform_(
@@ -158,7 +158,7 @@ def uniform_(
         if named:
             raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(named))}'")
     low, high = float(a), float(b)
-    _floating("uniform_", input)
+    _floating("check_uniform_bounds", input)
     _check_order("uniform_", low, high)
     return _drawn(input, drawing.uniform, _uniform, low, high, generator=generator)
 
@@ -169,7 +169,7 @@ def normal_(
     """Fill with numbers that are normal of a mean and a standard deviation."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    _floating("normal_", input)
+    _floating("normal_kernel_cpu", input)
     in_groups = input.numel() >= 16 and input.is_contiguous()
     make = drawing.normal if in_groups else drawing.normal_one_by_one
     return _drawn(input, make, _normal, float(mean), float(std), generator=generator)
@@ -225,7 +225,10 @@ def bernoulli_(
         return _drawn(input, make, _bernoulli_of_number, float(p), generator=generator)
     p = p.detach()
     if not _are_chances(p).item():
-        raise RuntimeError("bernoulli expects probabilities in [0, 1], but got others")
+        raise RuntimeError(
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message "
+            "be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
     source = default_generator if generator is None else generator
     if not input._device and input.shape == p.shape and input.is_contiguous():
         drawing.bernoulli(input.view(-1), source, p.reshape(-1))
@@ -242,6 +245,7 @@ def bernoulli_(
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Return 1 by the probability that each element is, else 0."""
+    _floating("bernoulli_tensor_cpu_p_", input)
     return bernoulli_(input.new_empty(input.shape), input, generator=generator)
 
 

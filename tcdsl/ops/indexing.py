@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes
+from tcdsl.ops.rules import NAMES, Operands
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 _INT64 = dtypes.int64
+_SAID = {  # of subscripts that are no integers, where it is said otherwise
+    "index_select": "{name}(): Expected dtype int32 or int64 for index",
+    "index_fill": "index_fill_(): Expected dtype int64 for index.",
+    "take": "take(): Expected a long tensor for index, but got {type}",
+    "bincount": "\"bincount_cpu\" not implemented for '{type}'",
+    "repeat_interleave": "\"repeat_interleave_cpu\" not implemented for '{type}'",
+}
+_TYPES: dict[str, type[Exception]] = {
+    "index_fill": IndexError,
+    "bincount": NotImplementedError,
+    "repeat_interleave": NotImplementedError,
+}
 
 
 def integers(index: Tensor, name: str) -> Tensor:
@@ -23,7 +36,11 @@ def integers(index: Tensor, name: str) -> Tensor:
     if index.dtype is _INT64:  # as nearly all are
         return index
     if index.dtype not in (dtypes.int32, dtypes.int16, dtypes.int8, dtypes.uint8):
-        raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}")
+        raise _TYPES.get(name, RuntimeError)(
+            _SAID.get(name, "{name}(): Expected dtype int32/int64 for index").format(
+                name=name, type=NAMES[index.dtype.name]
+            )
+        )
     return index.to(_INT64)
 
 
@@ -41,8 +58,20 @@ def _gather(rank: int, dim: int) -> Op:
     ranges = ", ".join(f"{i} in 0:{n}" for i, n in zip(at, j, strict=True))
     return op_of_text(
         f"def gather<T>(T({x}) input, int64({', '.join(j)}) index) -> (T({', '.join(j)}) out) {{\n"
-        f"  out({', '.join(at)}) = input({', '.join(read)}) where {ranges}\n}}"
+        f"  out({', '.join(at)}) = input({', '.join(read)}) where {ranges}\n}}",
+        shape=partial(_check_reach, dim),
     )
+
+
+def _check_reach(dim: int, operands: Operands) -> None:
+    """Refuse subscripts that would look up more than there is in other dimensions."""
+    input, index = operands
+    for d, (n, m) in enumerate(zip(index.shape, input.shape, strict=True)):
+        if d != dim and n > m and index.numel():
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no "
+                f"larger than self {list(input.shape)} apart from dimension {dim}"
+            )
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
@@ -60,16 +89,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if not input.ndim:
         return gather(input.reshape(1), 0, index.reshape(-1)).reshape(index.shape)
     dim = dim_of(dim, input.ndim)
-    _check_ranks("gather", index, input)
+    _check_ranks("input", index, input)
     made: Tensor = _gather(input.ndim, dim)(input, index)
     return made
 
 
 def _check_ranks(name: str, index: Tensor, input: Tensor) -> None:
     if index.ndim != input.ndim:
-        raise RuntimeError(
-            f"{name}(): Index tensor must have the same number of dimensions as input tensor"
-        )
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {name} tensor")
 
 
 def scatter_text(rank: int, dim: int, how: str, *, is_number: bool) -> str:
@@ -114,7 +141,7 @@ def _scattered(
         made = _scattered(name, input.reshape(1), 0, index.reshape(-1), flat, how, writes)
         return input if writes else made.reshape(())
     dim = dim_of(dim, input.ndim)
-    _check_ranks(name, index, input)
+    _check_ranks("self", index, input)
     is_number = not isinstance(src, Tensor)
     if not is_number and src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
@@ -253,6 +280,16 @@ def _indexed_into(
     dim = dim_of(dim, input.ndim)
     if isinstance(source, Tensor) and source.ndim < input.ndim:
         source = source.reshape(*source.shape, *(1,) * (input.ndim - source.ndim))
+    if isinstance(source, Tensor) and index.numel() != source.shape[dim]:
+        count, extent = index.numel(), source.shape[dim]
+        if name == "index_add":
+            raise RuntimeError(
+                f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): "
+                f"({extent}), for dim: {dim}"
+            )
+        raise IndexError(
+            f"{name}_(): Number of indices ({count}) should be equal to source.size(dim) ({extent})"
+        )
     if not index.numel():
         return with_nothing_written(input, source, writes)
     op = _index_into(input.ndim, dim, how, not isinstance(source, Tensor), writes)
@@ -290,12 +327,12 @@ def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tenso
     return _indexed_into("index_copy", input, dim, index, source, "=", True)
 
 
-def number_for(input: Tensor, value: Any) -> Any:
+def number_for(input: Tensor, value: Any, name: str = "masked_fill_") -> Any:
     """Return a value, a number or a tensor of rank 0, as a number of Python of a tensor's kind."""
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
-                "expected a number or a 0-dimensional value tensor, but got tensor with "
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.ndim} dimension(s)."
             )
         value = value.item()
@@ -306,12 +343,16 @@ def number_for(input: Tensor, value: Any) -> Any:
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return a copy whose parts of given numbers hold one value."""
-    return _indexed_into("index_fill", input, dim, index, number_for(input, value), "=", False)
+    return _indexed_into(
+        "index_fill", input, dim, index, number_for(input, value, "index_fill_"), "=", False
+    )
 
 
 def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Write one value into the parts of given numbers."""
-    return _indexed_into("index_fill", input, dim, index, number_for(input, value), "=", True)
+    return _indexed_into(
+        "index_fill", input, dim, index, number_for(input, value, "index_fill_"), "=", True
+    )
 
 
 for _function in (gather, scatter, scatter_add, index_select, index_add, index_copy, index_fill):

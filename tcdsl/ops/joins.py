@@ -30,13 +30,31 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     RuntimeError
         If there is none, or shapes differ elsewhere.
     """
-    count = len(tensors)
-    if 1 < count <= _FEW and out is None:
-        rank = tensors[0].ndim
-        if rank and all(t.ndim == rank for t in tensors):
-            made: Tensor = _joining(rank, dim, count)(*tensors)
-            return made
+    try:
+        count = len(tensors)
+        if 1 < count <= _FEW and out is None:
+            rank = tensors[0].ndim
+            if rank and all(t.ndim == rank for t in tensors):
+                made: Tensor = _joining(rank, dim, count)(*tensors)
+                return made
+    except (AttributeError, TypeError):
+        _check_tensors("cat", tensors)
+        raise
     return _copied_together(tensors, dim, out)
+
+
+def _check_tensors(name: str, tensors: object) -> None:
+    """Refuse what is no sequence of tensors."""
+    if not isinstance(tensors, list | tuple):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
+            )
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -79,6 +97,7 @@ def _cut(at: int, needs: int, gradient: Tensor, *parts: Tensor) -> tuple[Tensor,
 
 def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) -> Tensor:
     """Join tensors of any number, rank and type: each is copied by itself."""
+    _check_tensors("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     dtype = promote(tensors)
@@ -88,6 +107,9 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
     if len(parts) > _MOST:
         rows = [cat(parts[i : i + _MOST], dim) for i in range(0, len(parts), _MOST)]
         return cat(rows, dim, out=out)
+    for i, t in enumerate(parts):
+        if not t.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     first = tuple(parts[0].shape)
     at = dim_of(dim, len(first))
     lengths, needs = [], 0
@@ -141,6 +163,8 @@ def _parted(at: int, lengths: tuple[int, ...], gradient: Tensor) -> tuple[Tensor
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Join tensors of one shape along a new dimension."""
+    if not isinstance(tensors, list | tuple):
+        _check_tensors("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     first = tensors[0].shape

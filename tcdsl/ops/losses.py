@@ -132,6 +132,8 @@ def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
     """Return half of squares of differences, straight above delta, their mean or sum."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
     return _of_elements("huber", reduction_of(reduction, None, None), input, target, delta)
 
 
@@ -179,6 +181,11 @@ def binary_cross_entropy_with_logits(
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type {NAMES[input.dtype.name]} can't be cast to the desired output type "
+            f"{NAMES[target.dtype.name]}"
         )
     how = reduction_of(reduction, size_average, reduce)
     if weight is None and pos_weight is None:
@@ -269,6 +276,11 @@ def margin_ranking_loss(
 ) -> Tensor:
     """Return what differences of ranks lack of a margin."""
     how = reduction_of(reduction, size_average, reduce)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+        )
     return _of_elements("margin_ranking", how, input1, input2, target, float(margin))
 
 

@@ -11,16 +11,21 @@ from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import index_add, index_copy, index_select, integers, number_for
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.pointwise import chosen
-from tcdsl.ops.rules import C_NAMES, NAMES, broadcast, broadcast_shape
+from tcdsl.ops.rules import C_NAMES, NAMES, Operands, broadcast_shape, first
 from tcdsl.ops.table import Family, in_place, publish
 
 ops = Family(__file__)
 
+
+def _of_filling(operands: Operands) -> None:
+    """Refuse a mask that does not go with what is filled: PyTorch names the mask first."""
+    input, mask = operands[:2]
+    broadcast_shape([tuple(mask.shape), tuple(input.shape)])
+
+
 _take = ops.op("take")
-_masked_fill = ops.op("masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast)
-_masked_fill_into = ops.op(
-    "masked_fill", types=lambda operands: operands[0].dtype, shape=broadcast, writes=True
-)
+_masked_fill = ops.op("masked_fill", types=first, shape=_of_filling)
+_masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
 
 
 def _mask(mask: Tensor, name: str) -> Tensor:
@@ -58,7 +63,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements at which a mask is true, shape (K,)."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = broadcast_shape([tuple(input.shape), tuple(mask.shape)])
+    shape = broadcast_shape([tuple(mask.shape), tuple(input.shape)])
     wide = input if tuple(input.shape) == shape else input.expand(shape)
     chosen_here = index_select(wide.reshape(-1), 0, _true_places(mask, shape))
     return made_by(chosen_here, "MaskedSelectBackward0")
@@ -68,9 +73,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return a copy with the first elements of a source, in order, where a mask is true."""
     places = _true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
     if places.numel() > source.numel():
-        raise RuntimeError(
-            f"masked_scatter: expected a source of {places.numel()} elements, got {source.numel()}"
-        )
+        raise RuntimeError("Number of elements of source < number of ones in mask")
     values = source.reshape(-1).narrow(0, 0, places.numel())
     return index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
 

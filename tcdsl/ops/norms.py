@@ -13,7 +13,7 @@ from tcdsl.ops.matrices import shown
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.reductions import norm
-from tcdsl.ops.rules import NAMES, Operands, computing, first
+from tcdsl.ops.rules import Operands, computing, first
 from tcdsl.ops.spatial import without_rest
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -27,8 +27,9 @@ def _beside_parameters(operands: Operands) -> DType:
     for o in operands[1:]:
         if isinstance(o, Tensor) and o.dtype not in (x.dtype, computing(x.dtype)):
             raise RuntimeError(
-                "mixed dtype (CPU): expect parameter to have scalar type of "
-                f"{NAMES[computing(x.dtype).name]}"
+                "mixed dtype (CPU): expect parameter to have scalar type of Float"
+                if x.dtype is not computing(x.dtype)
+                else "mixed dtype (CPU): all inputs must share same datatype."
             )
     return x.dtype  # type: ignore[no-any-return]
 
@@ -37,6 +38,18 @@ _running = ops.op("running", types=first, vjp=None)
 _layer_norm = ops.op("layer_norm", types=_beside_parameters, vjp="layer_norm_vjp")
 _group_norm = ops.op("group_norm", types=_beside_parameters, vjp="group_norm_vjp")
 _local_response_norm = ops.op("local_response_norm")
+
+
+def _check_scales(
+    weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...], wanted: str, beside: str
+) -> None:
+    """Refuse scales and shifts that are not of a shape, in PyTorch's words."""
+    for name, given in (("weight", weight), ("bias", bias)):
+        if given is not None and tuple(given.shape) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be {wanted}, but got {name} of shape {list(given.shape)} and "
+                f"{beside}"
+            )
 
 
 def _scales(
@@ -109,9 +122,8 @@ def batch_norm(
     g, b = _scales(weight, bias, (c,), input)
     if not training:
         if running_mean is None or running_var is None:
-            raise RuntimeError(
-                "Expected running_mean and running_var to be defined when training=False"
-            )
+            missing = "running_mean" if running_mean is None else "running_var"
+            raise RuntimeError(f"{missing} must be defined in evaluation mode")
         known: Tensor = _of_batches("batch_norm_known", x.ndim)(
             x, running_mean, running_var, g, b, eps
         )
@@ -182,9 +194,19 @@ def layer_norm(
             f"Given normalized_shape={list(last)}, expected input with shape "
             f"[*, {', '.join(map(str, last))}], but got input of size{list(shape)}"
         )
+    if not last:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []"
+        )
     d = math.prod(last)
     rows = math.prod(shape[: len(shape) - len(last)])
-    g, b = _scales(weight, bias, (d,), input)
+    try:
+        g, b = _scales(weight, bias, (d,), input)
+    except RuntimeError:
+        said = "of same shape as normalized_shape", f"normalized_shape = {list(last)}"
+        _check_scales(weight, bias, last, *said)
+        raise
     out, _, _ = _layer_norm(input.reshape(rows, d), g, b, eps)
     return made_by(out.view(*shape), "NativeLayerNormBackward0")
 
@@ -206,7 +228,12 @@ def group_norm(
         )
     each = c // num_groups
     x = input.reshape(n, num_groups, each, math.prod(shape[2:]))
-    g, b = _scales(weight, bias, (num_groups, each), input)
+    try:
+        g, b = _scales(weight, bias, (num_groups, each), input)
+    except RuntimeError:
+        wanted = "a vector of size equal to the number of channels in input"
+        _check_scales(weight, bias, (c,), wanted, f"input of shape {list(shape)}")
+        raise
     out, _, _ = _group_norm(x, g, b, eps)
     return made_by(out.view(*shape), "NativeGroupNormBackward0")
 

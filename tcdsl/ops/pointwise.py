@@ -8,7 +8,7 @@ from typing import Any
 from tcdsl.core import Op, Tensor, empty, made_by, operator
 from tcdsl.core.dtypes import DType, bool_
 from tcdsl.ops.internal import filled
-from tcdsl.ops.rules import NAMES, Operands, broadcast, floating, promote, same
+from tcdsl.ops.rules import Operands, broadcast, floating, not_for, promote, same
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.writing import check_castable
 
@@ -62,7 +62,7 @@ def _round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Any:
     if decimals == 0:
         return _round_plain(input, **given)
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f"\"round_cpu\" not implemented for '{NAMES[input.dtype.name]}'")
+        raise not_for("round_cpu", input.dtype)
     op = _round_behind if decimals > 0 else _round_before
     return op(input, 10.0 ** builtins.abs(decimals), **given)
 

@@ -56,10 +56,6 @@ def _extent(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
     found = (-(-room // s) if ceil_mode else room // s) + 1
     if ceil_mode and (found - 1) * s >= n + p:  # it would begin in the padding at the end
         found -= 1
-    if found < 1:
-        raise RuntimeError(
-            f"Given input size: ({n}). Calculated output size: ({found}). Output size is too small"
-        )
     return found
 
 
@@ -78,23 +74,27 @@ class _Windows:
     ) -> None:
         if len(shape) not in (rank + 1, rank + 2):
             raise RuntimeError(
-                f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor for input, but got "
-                f"{len(shape)}D"
+                f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input"
+                if rank > 1
+                else f"Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
+                f"input, but got:{list(shape)}"
             )
         self.k = each(kernel_size, rank, "kernel_size")
         self.s = self.k if stride is None or stride == () else each(stride, rank, "stride")
         self.p, self.d = each(padding, rank, "padding"), each(dilation, rank, "dilation")
+        if 0 in self.s:
+            raise RuntimeError("stride should not be zero")
         if min(*self.k, *self.s, *self.d) <= 0 or min(self.p) < 0:
             raise RuntimeError(
                 "kernel_size, stride and dilation should be greater than zero and padding "
                 f"non-negative, but got {list(self.k)}, {list(self.s)}, {list(self.d)} and "
                 f"{list(self.p)}"
             )
-        for k, p in zip(self.k, self.p, strict=True):
-            if p > k // 2:
+        for k, p, d in zip(self.k, self.p, self.d, strict=True):
+            if p > ((k - 1) * d + 1) // 2:
                 raise RuntimeError(
                     "pad should be at most half of effective kernel size, but got "
-                    f"pad={p}, kernel_size={k}"
+                    f"pad={p}, kernel_size={k} and dilation={d}"
                 )
         self.image = tuple(shape[-rank:])
         before = tuple(shape[:-rank])
@@ -102,6 +102,15 @@ class _Windows:
             _extent(*window, ceil_mode)
             for window in zip(self.image, self.k, self.s, self.p, self.d, strict=True)
         )
+        if min(self.o) < 1:
+            channels = before[-1:] if rank > 1 else (before[-1] if before else 1,)
+            given, found = (
+                "x".join(map(str, (*channels, *sizes))) for sizes in (self.image, self.o)
+            )
+            raise RuntimeError(
+                f"Given input size: ({given}). Calculated output size: ({found}). Output size is "
+                "too small"
+            )
         self.rows = (math.prod(before), *self.image)
         self.outs = (*before, *self.o)
 

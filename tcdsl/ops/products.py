@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -34,7 +35,8 @@ def _of_mm(operands: Operands) -> None:
         )
 
 
-def _of_mv(operands: Operands) -> None:
+def _of_mv(operands: Operands, given: int | None = None) -> None:
+    """given: the extent of what the product is added to."""
     a, x = operands
     if a.ndim != 2 or x.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {x.ndim}")
@@ -42,7 +44,8 @@ def _of_mv(operands: Operands) -> None:
     (length,) = x.shape
     if columns != length:
         raise RuntimeError(
-            f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({length})"
+            f"size mismatch, got input ({rows if given is None else given}), "
+            f"mat ({rows}x{columns}), vec ({length})"
         )
 
 
@@ -77,10 +80,15 @@ def _of_linear(operands: Operands) -> None:
         last = x.shape[-1] if x.ndim else 0
         shape = f"{w.shape[1]}x{w.shape[0]}" if w.ndim == 2 else list(w.shape)
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {shape})")
+    for bias in operands[2:]:
+        if bias.shape != (w.shape[0],):
+            bias.expand(*x.shape[:-1], w.shape[0])  # raises
 
 
 def _types_of_linear(operands: Operands) -> DType:
     x, w = operands[:2]
+    if len(operands) == 2:
+        return _MM(operands)
     if x.dtype is not w.dtype:
         raise RuntimeError(
             f"mat1 and mat2 must have the same dtype, but got {NAMES[x.dtype.name]} and "
@@ -89,14 +97,37 @@ def _types_of_linear(operands: Operands) -> DType:
     return same(operands)
 
 
+def _types_of_dot(operands: Operands) -> DType:
+    a, b = (x.dtype for x in operands)
+    if a is not b:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{NAMES[a.name]} and {NAMES[b.name]}"
+        )
+    return same(operands)
+
+
+def _types_of_sum(operands: Operands) -> DType:
+    """Return the type of a matrix and a product that is added to it."""
+    for name, x in zip(("mat2", "mat1"), reversed(operands[1:3]), strict=True):
+        if isinstance(x, Tensor) and x.dtype is not operands[0].dtype:
+            raise RuntimeError(
+                f"self and {name} must have the same dtype, but got "
+                f"{NAMES[operands[0].dtype.name]} and {NAMES[x.dtype.name]}"
+            )
+    return same(operands)
+
+
 _MM = same_as("expected m1 and m2 to have the same dtype, but got: {} != {}")
-dot = ops.row("dot", shape=_of_dot)
+dot = ops.row("dot", types=_types_of_dot, shape=_of_dot)
 mv = ops.row("mv", shape=_of_mv)
 mm = lower(ops.row("mm", types=_MM, shape=_of_mm))
 bmm = lower(ops.row("bmm", shape=_of_bmm))
 ger = ops.row("ger", types=promote, shape=_of_ger, aliases=("outer",))
 _matmul = lower(ops.op("matmul"))
-_dot_of_matmul = lower(ops.op("dot", shape=_of_dot))  # dot and mv themselves are not lowered
+_dot_of_matmul = lower(
+    ops.op("dot", types=_types_of_dot, shape=_of_dot)
+)  # dot and mv themselves are not lowered
 _mv_of_matmul = lower(ops.op("mv", shape=_of_mv))
 _linear = lower(ops.op("linear", types=_types_of_linear, shape=_of_linear))
 _linear_bias = lower(ops.op("linear_bias", types=_types_of_linear, shape=_of_linear))
@@ -138,11 +169,16 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     elif a == 1:
         found = made_by(matmul(input.unsqueeze(0), other).squeeze(-2), _FLATTENED)
     elif b == 1:
+        if input.shape[-1] != other.shape[0]:
+            _of_mv((_Shaped(_as_matrix(input.shape)), other))
         found = made_by(matmul(input, other.unsqueeze(1)).squeeze(-1), _FLATTENED)
     else:
+        if b == 2 and input.shape[-1] != other.shape[0]:
+            _of_mm([_Shaped(_as_matrix(input.shape)), other])
+        batch = broadcast_shape([tuple(input.shape[:-2]), tuple(other.shape[:-2])])
         if input.shape[-1] != other.shape[-2]:
-            _of_mm([_last_two(input), _last_two(other)])
-        broadcast_shape([tuple(input.shape[:-2]), tuple(other.shape[:-2])])
+            count = math.prod(batch)
+            _of_bmm([_Shaped((count, *x.shape[-2:])) for x in (input, other)])
         if b == 2:  # one product of a tall matrix
             rows = input.reshape(-1, input.shape[-1]) if input.numel() else None
             if rows is not None and input.is_contiguous():
@@ -159,13 +195,14 @@ class _Shaped:
         self.shape, self.ndim = tuple(shape), len(shape)
 
 
-def _last_two(x: Tensor) -> _Shaped:
-    return _Shaped(x.shape[-2:])
+def _as_matrix(shape: Sequence[int]) -> tuple[int, int]:
+    """Return a shape with all dimensions but the last as one."""
+    return math.prod(shape[:-1]), shape[-1]
 
 
 def _added(name: str) -> Callable[..., Tensor]:
     """Return a sum with a product, of which ``beta`` and ``alpha`` are taken."""
-    op = ops.op(name)
+    op = ops.op(name, types=_types_of_sum) if name == "addmm" else ops.op(name)
     params = op.forms.params[:3]
 
     def added(*args: Any, beta: Any = 1, alpha: Any = 1, out: Any = None, **named: Any) -> Tensor:
@@ -178,7 +215,7 @@ def _added(name: str) -> Callable[..., Tensor]:
         if named or len(args) != 3 or not _are_tensors(*args):
             raise TypeError(f"{name}() takes the Tensors {', '.join(params)}, and beta, alpha, out")
         input, a, b = args
-        shape = _shape_of(name, a, b)
+        shape = _shape_of(name, input, a, b)
         if input.shape != shape:
             input = input.expand(shape)
         if out is None:
@@ -194,13 +231,16 @@ def _are_tensors(a: Any, b: Any, c: Any) -> bool:
     return isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(c, Tensor)
 
 
-def _shape_of(name: str, a: Tensor, b: Tensor) -> tuple[int, ...]:
+def _shape_of(name: str, input: Tensor, a: Tensor, b: Tensor) -> tuple[int, ...]:
     """Return the shape of a product, or raise in PyTorch's words."""
     if name == "addmv":
-        _of_mv((a, b))
+        _of_mv((a, b), input.shape[0] if input.ndim == 1 else None)
         rows, _ = a.shape
         return (rows,)
     if name == "addr":
+        for said, vector in (("vec1", a), ("vec2", b)):
+            if vector.ndim != 1:
+                raise RuntimeError(f"addr: Expected 1-D argument {said}, but got {vector.ndim}-D")
         return (a.shape[0], b.shape[0])
     if name == "addmm":
         _of_mm((a, b))

@@ -14,7 +14,7 @@ from tcdsl.core import Tensor, dtypes
 from tcdsl.ops import filling, turns
 from tcdsl.ops.internal import to
 from tcdsl.ops.pointwise import where
-from tcdsl.ops.rules import broadcast_shape
+from tcdsl.ops.rules import broadcast_shape, not_for
 from tcdsl.ops.table import Family, publish
 
 __all__ = ["binomial", "gamma_below", "gamma_slope", "poisson", "standard_gamma"]
@@ -74,7 +74,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         If a rate is negative, not finite, or above 1e12.
     """
     if not input.is_floating_point():
-        raise RuntimeError(f"\"poisson_cpu\" not implemented for '{input.dtype.name}'")
+        raise not_for("poisson_cpu", input.dtype)
     shape, rows = _rows(input)
     rate: Any = rows[0]
     if not ((rate >= 0) & (rate <= _MOST)).all().item():

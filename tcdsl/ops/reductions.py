@@ -17,7 +17,7 @@ from tcdsl.core.dtypes import DType, uint8
 from tcdsl.ops.casting import wide
 from tcdsl.ops.over import over
 from tcdsl.ops.results import result
-from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, same, widen
+from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, not_for, same, widen
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -291,6 +291,11 @@ def norm(
         raise RuntimeError(
             f"norm(): p is a number, inf or 'fro', not {p!r}: see svd for singular values"
         )
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{NAMES[input.dtype.name]}"
+        )
     order = 2.0 if p in ("fro", None) else float(p)
     if (order == math.inf or order < 0) and not input.numel():
         _has_an_end(order, input, dims_of(dim, input.ndim), is_named=dim is not None)
@@ -429,7 +434,7 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype: DType | None = None
 
 def _needs_floats(name: str, input: Tensor) -> None:
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
+        raise not_for(f"{name}_lastdim_kernel_impl", input.dtype)
 
 
 # ---- along the way

@@ -54,6 +54,8 @@ def interpolate(
     """
     rank = input.ndim - 2
     image = tuple(input.shape[2:])
+    if rank not in (1, 2, 3):
+        raise NotImplementedError(_said(input, mode))
     if (size is None) == (scale_factor is None):
         raise ValueError(
             "either size or scale_factor should be defined"
@@ -70,8 +72,7 @@ def interpolate(
             f"Got {input.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
         )
     if mode not in (*_NEAR, "area", *_RANKS):
-        known = ", ".join((*_NEAR, "area", *_RANKS))
-        raise NotImplementedError(f"Input Error: mode {mode!r} is not one of {known}")
+        raise NotImplementedError(_said(input, mode))
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueError(
             "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
@@ -81,16 +82,20 @@ def interpolate(
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     factors: list[float] | None = None
     if scale_factor is not None:
-        factors = [float(f) for f in _each(scale_factor, rank)]
+        factors = [float(f) for f in _each(scale_factor, image, "scale_factor")]
         sizes = [math.floor(n * f) for n, f in zip(image, factors, strict=True)]
         if recompute_scale_factor:
             factors = None
     else:
-        sizes = [int(n) for n in _each(size, rank)]
+        sizes = [int(n) for n in _each(size, image, "output size")]
     if min(*image, *sizes) <= 0:
+        given, found = (
+            ", ".join(f"{d}: {n}" for d, n in zip("DHW"[3 - rank :], s, strict=True))
+            for s in (image, sizes)
+        )
         raise RuntimeError(
-            "Input and output sizes should be greater than 0, but got input "
-            f"{list(image)} output {sizes}"
+            f"Input and output sizes should be greater than 0, but got input ({given}) output "
+            f"({found})"
         )
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
@@ -109,13 +114,24 @@ def interpolate(
     return made_by(input, f"Upsample{named}{rank}D{'Aa' * antialias}Backward0")
 
 
-def _each(value: Any, rank: int) -> list[Any]:
+def _said(input: Tensor, mode: str) -> str:
+    return (
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
+        "modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact "
+        f"(got {mode})"
+    )
+
+
+def _each(value: Any, image: tuple[int, ...], what: str) -> list[Any]:
     if isinstance(value, int | float):
-        return [value] * rank
-    if len(value) != rank:
+        return [value] * len(image)
+    if len(value) != len(image):
+        places = ", ".join(f"d{d + 1}" for d in range(2))
+        sizes = ", ".join(f"o{d + 1}" for d in range(2))
         raise ValueError(
-            f"Input and output must have the same number of spatial dimensions, but got input with "
-            f"{rank} spatial dimensions and {list(value)}"
+            "Input and output must have the same number of spatial dimensions, but got input with "
+            f"spatial dimensions of {list(image)} and {what} of {value}. Please provide input "
+            f"tensor in (N, C, {places}, ...,dK) format and {what} in ({sizes}, ...,oK) format."
         )
     return list(value)
 
@@ -283,9 +299,19 @@ def grid_sample(
         )
     if mode not in ("bilinear", "nearest"):
         raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: "
-            f"'{mode}'"
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
+            f"but got: '{mode}'"
         )
+    for are_wrong, said in (
+        (grid.shape[-1] != 2, "grid to have size 2 in last dimension, but got grid with"),
+        (
+            grid.shape[0] != input.shape[0],
+            "grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with",
+        ),
+    ):
+        if are_wrong:
+            raise RuntimeError(f"grid_sampler(): expected {said} sizes {list(grid.shape)}")
     _, _, h, w = input.shape
     op = _sample(mode, edges[padding_mode], bool(align_corners), h * w < _INT32)
     return op(input.flatten(2), grid, h, w)  # type: ignore[no-any-return]

@@ -22,9 +22,9 @@ C_NAMES = {  # of types, in messages of PyTorch's
     "bool": "bool",
     "uint8": "unsigned char",
     "int8": "signed char",
-    "int16": "short",
+    "int16": "short int",
     "int32": "int",
-    "int64": "long",
+    "int64": "long int",
     "float16": "c10::Half",
     "bfloat16": "c10::BFloat16",
     "float32": "float",
@@ -44,6 +44,11 @@ NAMES = {  # and in others
 }
 _DEFAULT = {0: dtypes.bool_, 1: dtypes.int64}
 _default_float = dtypes.float32
+
+
+def not_for(kernel: str, dtype: DType) -> NotImplementedError:
+    """Return the error of a type that PyTorch has no kernel of this name for."""
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{NAMES[dtype.name]}'")
 
 
 def default_float() -> DType:
@@ -140,7 +145,7 @@ def same(operands: Operands) -> DType:
     for dtype in found[1:]:
         if dtype is not found[0]:
             raise RuntimeError(
-                f"expected all operands to have the same dtype, but got: {found[0]} != {dtype}"
+                f"expected scalar type {NAMES[found[0].name]} but found {NAMES[dtype.name]}"
             )
     return found[0]
 

@@ -13,7 +13,7 @@ from tcdsl.ops.internal import to
 from tcdsl.ops.lapack import Array
 from tcdsl.ops.matrices import array_of, shown
 from tcdsl.ops.reductions import cumsum
-from tcdsl.ops.rules import first
+from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.sorting import topk
 from tcdsl.ops.table import Family, publish
 
@@ -46,7 +46,7 @@ def histc(
     Tensor, shape (bins,)
     """
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f"\"histogram_cpu\" not implemented for '{shown(input.dtype)}'")
+        raise not_for("histogram_cpu", input.dtype)
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     flat = input.detach().reshape(-1)

@@ -48,8 +48,11 @@ def _neutral(reduce: str, dtype: dtypes.DType) -> Any:
 
 def _checked(name: str, input: Tensor, src: Tensor, reduce: str, known: tuple[str, ...]) -> None:
     if reduce not in known:
+        listed = f"{', '.join(known[:-1])} or {known[-1]}"
         raise RuntimeError(
-            f"reduce argument must be either {', '.join(known[:-1])} or {known[-1]}."
+            f"index_reduce(): Expected reduce to be one of {listed} but got {reduce}."
+            if name == "index_reduce"
+            else f"reduce argument must be either {listed}, got {reduce}"
         )
     if not isinstance(src, Tensor) or src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")

@@ -17,7 +17,7 @@ from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.ops.arguments import any_rank, wrapped_to
 from tcdsl.ops.faults import as_runtime_error
 from tcdsl.ops.meaning import Meaning
-from tcdsl.ops.rules import computing
+from tcdsl.ops.rules import computing, not_for
 
 
 class TypedText:
@@ -102,8 +102,8 @@ class TypedText:
         try:
             return self._session.bind(self.definition, arrays, self.generics(dtype))
         except TCError as error:
-            if error.diagnostics and not dtype.category:  # its text has no meaning for them
-                raise RuntimeError(f"\"{self._name}\" not implemented for 'Bool'") from None
+            if error.diagnostics and dtype.category < 2:  # its text has no meaning for them
+                raise not_for(self._name, dtype) from None
             as_runtime_error(error)
             raise
 

@@ -280,8 +280,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
         size = input.shape[d - new] if d >= new else 1
         if n == -1 and d < new:
             raise RuntimeError(
-                f"expand(torch.FloatTensor{{{list(input.shape)}}}, size={list(wanted)}): the "
-                "expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+                "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
                 f"dimension {d}"
             )
         if n < -1 or (n not in (size, -1) and size != 1):
@@ -340,8 +339,9 @@ def _sizes(input: Tensor, wanted: Shape) -> Shape:
     problem = RuntimeError(f"shape '{list(wanted)}' is invalid for input of size {count}")
     if wanted.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
-    if any(n < -1 for n in wanted):
-        raise RuntimeError(f"invalid shape dimension {min(wanted)}")
+    for at, n in enumerate(wanted):
+        if n < -1:
+            raise RuntimeError(f"invalid shape dimension {n} at index {at} of shape {list(wanted)}")
     known = math.prod(n for n in wanted if n != -1)
     if -1 in wanted:
         if not known:

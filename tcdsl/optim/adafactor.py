@@ -7,7 +7,7 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of
+from tcdsl.optim.optimizer import Closure, Optimizer, counted, gradients, loss_of, number
 from tcdsl.optim.steps import step_of
 
 __all__ = ["Adafactor"]
@@ -81,14 +81,14 @@ class Adafactor(Optimizer):
 def _step_one(x: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     is_matrix = x.ndim > 1
     if not state:
-        state["step"] = 0
+        state["step"] = number()
         if is_matrix:
             *batch, n, m = x.shape
             state["row_var"] = library.zeros(*batch, n, 1, dtype=x.dtype, device=x.device)
             state["col_var"] = library.zeros(*batch, 1, m, dtype=x.dtype, device=x.device)
         else:
             state["variance"] = library.zeros_like(x)
-    state["step"] = t = int(state["step"]) + 1
+    t = counted(state)
     lr, (eps, least) = float(group["lr"]), group["eps"]
     eps = library.finfo(x.dtype).eps if eps is None else float(eps)
     settings = (

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from tcdsl import library
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import Closure, Optimizer, below_one, gradients, loss_of, not_negative
+from tcdsl.optim.optimizer import (
+    Closure,
+    Optimizer,
+    below_one,
+    counted,
+    gradients,
+    loss_of,
+    not_negative,
+    number,
+)
 from tcdsl.optim.steps import step_of
 
 __all__ = ["Adam", "AdamW", "Adamax"]
@@ -19,6 +28,7 @@ class Corrected(Optimizer):
     """Steps by the mean of gradients and that of their sizes, corrected for what they began as."""
 
     sizes = "exp_avg_sq"  # what a state calls the second
+    kept: ClassVar[dict[str, float]] = {}  # further numbers of a state, as they begin
 
     def _set_up(self, params: Any, **defaults: Any) -> None:
         not_negative("learning rate", defaults["lr"])
@@ -39,17 +49,20 @@ class Corrected(Optimizer):
                 for p, x, g in gradients(group):
                     state = self.state[p]
                     if not state:
-                        state["step"] = 0
+                        state["step"] = number()
+                        state.update((name, number(value)) for name, value in self.kept.items())
                         state["exp_avg"] = library.zeros_like(p)
                         state[self.sizes] = library.zeros_like(p)
-                    state["step"] = int(state["step"]) + 1
-                    self._step_one(x, g, state, group, decays)
+                    self._step_one(x, g, state, counted(state), group, decays)
         return loss
 
     def _step_one(
-        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+        self, x: Any, g: Any, state: dict[str, Any], t: int, group: dict[str, Any], decays: Pair
     ) -> None:
-        """Step one parameter; decays: what its value adds to the gradient, and what it keeps."""
+        """Step a parameter the t-th time.
+
+        decays: what its value adds to the gradient, and what it keeps.
+        """
         raise NotImplementedError
 
 
@@ -86,6 +99,9 @@ class Adam(Corrected):
     """
 
     decoupled = False
+    last = (
+        "maximize", "foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay",
+    )  # fmt: skip
 
     @says("foreach", "maximize", "capturable", "differentiable", "fused")
     def __init__(
@@ -104,9 +120,9 @@ class Adam(Corrected):
                      decoupled_weight_decay=decoupled_weight_decay or self.decoupled)  # fmt: skip
 
     def _step_one(
-        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+        self, x: Any, g: Any, state: dict[str, Any], t: int, group: dict[str, Any], decays: Pair
     ) -> None:
-        (beta1, beta2), t = group["betas"], state["step"]
+        beta1, beta2 = group["betas"]
         size = float(group["lr"]) / (1 - beta1**t)
         scale = 1 / math.sqrt(1 - beta2**t)
         m, v = state["exp_avg"], state["exp_avg_sq"]
@@ -177,10 +193,10 @@ class Adamax(Corrected):
         self._set_up(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
     def _step_one(
-        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+        self, x: Any, g: Any, state: dict[str, Any], t: int, group: dict[str, Any], decays: Pair
     ) -> None:
         beta1, beta2 = group["betas"]
         m, u = state["exp_avg"], state["exp_inf"]
-        size = float(group["lr"]) / (1 - beta1 ** state["step"])
+        size = float(group["lr"]) / (1 - beta1**t)
         settings = (size, decays[0], beta1, beta2, float(group["eps"]))
         step_of("adamax")(x, g, m, u, *settings, out=(x, m, u))

@@ -6,7 +6,15 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative
+from tcdsl.optim.optimizer import (
+    Closure,
+    Optimizer,
+    counted,
+    gradients,
+    loss_of,
+    not_negative,
+    number,
+)
 from tcdsl.optim.steps import step_of
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
@@ -60,7 +68,7 @@ class Adagrad(Optimizer):
                 begin = library.full_like(
                     p, group["initial_accumulator_value"], requires_grad=False
                 )
-                self.state[p] = {"step": 0, "sum": begin}
+                self.state[p] = {"step": number(), "sum": begin}
 
     def step(self, closure: Closure | None = None) -> Any:
         """Change the parameters once; see `Optimizer.step`."""
@@ -71,7 +79,7 @@ class Adagrad(Optimizer):
                 decay, eps = float(group["weight_decay"]), float(group["eps"])
                 for p, x, g in gradients(group):
                     state = self.state[p]
-                    state["step"] = t = int(state["step"]) + 1
+                    t = counted(state)
                     lr = group["lr"] / (1 + (t - 1) * group["lr_decay"])
                     step(x, g, state["sum"], lr, decay, eps, out=(x, state["sum"]))
         return loss
@@ -95,6 +103,8 @@ class Adadelta(Optimizer):
     ----------
     Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
     """
+
+    last = ("maximize", "capturable", "foreach", "differentiable")
 
     @says("foreach", "capturable", "maximize", "differentiable")
     def __init__(
@@ -124,10 +134,10 @@ class Adadelta(Optimizer):
                 for p, x, g in gradients(group):
                     state = self.state[p]
                     if not state:
-                        state["step"] = 0
+                        state["step"] = number()
                         state["square_avg"] = library.zeros_like(p)
                         state["acc_delta"] = library.zeros_like(p)
-                    state["step"] = int(state["step"]) + 1
+                    counted(state)
                     s, a = state["square_avg"], state["acc_delta"]
                     step(x, g, s, a, *settings, out=(x, s, a))
         return loss
@@ -194,9 +204,9 @@ class RMSprop(Optimizer):
                 for p, x, g in gradients(group):
                     state = self.state[p]
                     if not state:
-                        state["step"] = 0
+                        state["step"] = number()
                         state["square_avg"] = library.zeros_like(p)
-                    state["step"] = int(state["step"]) + 1
+                    counted(state)
                     kept = [state["square_avg"]]
                     for name, is_used in (("momentum_buffer", rho != 0), ("grad_avg", centered)):
                         if is_used and name not in state:

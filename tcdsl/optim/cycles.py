@@ -204,8 +204,9 @@ class CyclicLR(LRScheduler):
             for group, lr in zip(groups, _each("base_lr", groups, base_lr), strict=True):
                 group["lr"] = lr
         self.max_lrs = _each("max_lr", groups, max_lr)
-        self.step_size_up = float(step_size_up)
-        self.step_size_down = float(step_size_up if step_size_down is None else step_size_down)
+        up = float(step_size_up)
+        self.total_size = up + float(up if step_size_down is None else step_size_down)
+        self.step_ratio = up / self.total_size
         self.mode = mode
         self.gamma = gamma
         self.scale_fn = scale_fn
@@ -218,6 +219,7 @@ class CyclicLR(LRScheduler):
                 raise ValueError(
                     "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
                 )
+            self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = _each("base_momentum", groups, base_momentum)
             self.max_momentums = _each("max_momentum", groups, max_momentum)
         super().__init__(optimizer, last_epoch)
@@ -231,10 +233,9 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the learning rate of each group at the present step; momentum is set."""
-        total = self.step_size_up + self.step_size_down
-        cycle = math.floor(1 + self.last_epoch / total)
-        x = 1.0 + self.last_epoch / total - cycle
-        up = self.step_size_up / total
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1.0 + self.last_epoch / self.total_size - cycle
+        up = self.step_ratio
         part = x / up if x <= up else (x - 1) / (up - 1)
         scale = self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:

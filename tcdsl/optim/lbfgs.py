@@ -34,6 +34,7 @@ class LBFGS(Optimizer):
     Notes
     -----
     `step` needs a closure. It remembers 2 * history_size vectors as long as all parameters.
+    Products of vectors and what is made of them are numbers of the parameters' type, as in PyTorch.
 
     References
     ----------
@@ -75,12 +76,12 @@ class LBFGS(Optimizer):
         ]
         return library.cat(parts, 0)
 
-    def _move(self, size: float, direction: Tensor) -> None:
+    def _move(self, size: Any, direction: Tensor) -> None:
         """Add a step along one vector to all parameters."""
         at = 0
         for p in self._params:
             part = direction[at : at + p.numel()].reshape(p.shape)
-            p.detach().add_(part, alpha=size)
+            p.detach().add_(part, alpha=float(size))
             at += p.numel()
 
     def step(self, closure: Closure | None = None) -> Any:
@@ -114,8 +115,8 @@ class LBFGS(Optimizer):
             d = self._direction(state, g, d, group["history_size"])
             before, loss_before = g, loss
             lr = float(group["lr"])
-            t = min(1.0, 1.0 / float(g.abs().sum())) * lr if state["n_iter"] == 1 else lr
-            slope = float(g.dot(d))
+            t: Any = min(1.0, 1.0 / g.abs().sum()) * lr if state["n_iter"] == 1 else lr
+            slope = g.dot(d)
             self._remember(state, d, t, before, loss_before)
             if slope > -group["tolerance_change"]:
                 break
@@ -144,11 +145,11 @@ class LBFGS(Optimizer):
             if calls >= group["max_eval"] or float(g.abs().max()) <= group["tolerance_grad"]:
                 break
             change = group["tolerance_change"]
-            if float(d.abs().max()) * t <= change or abs(loss - loss_before) < change:
+            if float((d * t).abs().max()) <= change or abs(loss - loss_before) < change:
                 break
         return first
 
-    def _remember(self, state: dict[str, Any], d: Tensor, t: float, g: Tensor, loss: float) -> None:
+    def _remember(self, state: dict[str, Any], d: Tensor, t: Any, g: Tensor, loss: float) -> None:
         """Keep what the next iteration goes on from, in the order that PyTorch's states have."""
         curvature = {name: state.pop(name) for name in ("old_dirs", "old_stps", "ro", "H_diag")}
         for name in ("d", "t", "prev_flat_grad", "prev_loss"):
@@ -156,12 +157,12 @@ class LBFGS(Optimizer):
         state.update(d=d, t=t, **curvature, prev_flat_grad=g, prev_loss=loss)
 
     def _searched(
-        self, closure: Closure, d: Tensor, at: float, first: Point, most: int
+        self, closure: Closure, d: Tensor, at: Any, first: Point, most: int
     ) -> tuple[Point, int]:
         """Return the point that a search along d from here finds; the parameters stay."""
         here = [p.detach().clone() for p in self._params]
 
-        def evaluate(at: float) -> Point:
+        def evaluate(at: Any) -> Point:
             with library.no_grad():
                 self._move(at, d)
             with library.enable_grad():
@@ -170,24 +171,24 @@ class LBFGS(Optimizer):
             with library.no_grad():
                 for p, before in zip(self._params, here, strict=True):
                     p.copy_(before)
-            return Point(at, value, g, float(g.dot(d)))
+            return Point(at, value, g, g.dot(d))
 
         tolerance = self.param_groups[0]["tolerance_change"]
-        return strong_wolfe(evaluate, first, at, float(d.abs().max()), tolerance, most)
+        return strong_wolfe(evaluate, first, at, d.abs().max(), tolerance, most)
 
     def _direction(self, state: dict[str, Any], g: Tensor, d: Any, history: int) -> Tensor:
         """Return minus the gradient times the inverse curvature that is remembered."""
         steps: list[Tensor] = state.setdefault("old_stps", [])
         changes: list[Tensor] = state.setdefault("old_dirs", [])
-        inverses: list[float] = state.setdefault("ro", [])  # 1 over the curvatures
+        inverses: list[Any] = state.setdefault("ro", [])  # 1 over the curvatures
         if state["n_iter"] == 1 or d is None:
             steps.clear()
             changes.clear()
             inverses.clear()
-            state["H_diag"] = 1.0
+            state["H_diag"] = 1
             return -g
         y, s = g - state["prev_flat_grad"], d * state["t"]
-        curvature = float(y.dot(s))
+        curvature = y.dot(s)
         if curvature > 1e-10:
             if len(changes) == history:
                 for kept in (changes, steps, inverses):
@@ -195,15 +196,16 @@ class LBFGS(Optimizer):
             changes.append(y)
             steps.append(s)
             inverses.append(1.0 / curvature)
-            state["H_diag"] = curvature / float(y.dot(y))
+            state["H_diag"] = curvature / y.dot(y)
         q = -g
-        weights: list[float] = []
         pairs = list(zip(changes, steps, strict=True))
-        inverses += [1.0 / float(y.dot(s)) for y, s in pairs[len(inverses) :]]  # of an older state
-        for (y, s), inverse in zip(reversed(pairs), reversed(inverses), strict=True):
-            weights.append(float(s.dot(q)) * inverse)
-            q = q - y * weights[-1]
+        inverses += [1.0 / y.dot(s) for y, s in pairs[len(inverses) :]]  # of an older state
+        weights = state.setdefault("al", [None] * history)
+        for i in reversed(range(len(pairs))):
+            y, s = pairs[i]
+            weights[i] = s.dot(q) * inverses[i]
+            q.add_(y, alpha=-float(weights[i]))
         q = q * state["H_diag"]
-        for (y, s), inverse, weight in zip(pairs, inverses, reversed(weights), strict=True):
-            q = q + s * (weight - float(y.dot(q)) * inverse)
+        for (y, s), inverse, weight in zip(pairs, inverses, weights, strict=False):
+            q.add_(s, alpha=float(weight - y.dot(q) * inverse))
         return q

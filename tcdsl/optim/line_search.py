@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tcdsl.core import Tensor
 
@@ -15,19 +14,22 @@ FLATTER = 0.9  # the part of it that may be left
 
 
 class Point(NamedTuple):
-    """A place on the line: how far, the function there, its gradient, its slope along the line."""
+    """A place on the line: how far, the function there, its gradient, its slope along the line.
 
-    at: float
+    The slope is a tensor, and so are distances that were computed by slopes: numbers of their type.
+    """
+
+    at: Any
     value: float
     gradient: Tensor
-    slope: float
+    slope: Tensor
 
 
 def strong_wolfe(
-    evaluate: Callable[[float], Point],
+    evaluate: Callable[[Any], Point],
     first: Point,
-    at: float,
-    length: float,
+    at: Any,
+    length: Any,
     tolerance: float,
     most: int,
 ) -> tuple[Point, int]:
@@ -72,15 +74,15 @@ def strong_wolfe(
 
 
 def _is_high(point: Point, first: Point) -> bool:
-    return point.value > first.value + LESS * point.at * first.slope
+    return bool(point.value > first.value + LESS * point.at * first.slope)
 
 
 def _divided(
-    evaluate: Callable[[float], Point],
+    evaluate: Callable[[Any], Point],
     first: Point,
     bracket: list[Point],
     count: int,
-    length: float,
+    length: Any,
     tolerance: float,
     most: int,
 ) -> tuple[Point, int]:
@@ -117,13 +119,13 @@ def _divided(
     return low, count + 1
 
 
-def _least_of_cubic(a: Point, b: Point, least: float, most: float) -> float:
+def _least_of_cubic(a: Point, b: Point, least: Any, most: Any) -> Any:
     """Return where the cubic through two points, with their slopes, is least, within bounds."""
     mixed = a.slope + b.slope - 3 * (a.value - b.value) / (a.at - b.at)
     square = mixed**2 - a.slope * b.slope
     if not square >= 0:
         return (least + most) / 2
-    root = math.sqrt(square)
+    root = square.sqrt()
     if a.at > b.at:
         a, b = b, a
     place = b.at - (b.at - a.at) * ((b.slope + root - mixed) / (b.slope - a.slope + 2 * root))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,18 +95,25 @@ class MultiStepLR(LRScheduler):
             raise ValueError(
                 f"Milestones should be a list of increasing integers. Got {list(milestones)}"
             )
-        self.milestones = list(milestones)
+        self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """Return the present rates, times gamma at each milestone."""
-        return self._present(self.gamma ** self.milestones.count(self.last_epoch))
+        return self._present(self.gamma ** self.milestones[self.last_epoch])
 
     def _get_closed_form_lr(self) -> list[float]:
         """Return ``lr * gamma ** (milestones reached)``."""
-        factor = self.gamma ** bisect.bisect_right(self.milestones, self.last_epoch)
+        factor = self.gamma ** bisect.bisect_right(
+            sorted(self.milestones.elements()), self.last_epoch
+        )
         return [base * factor for base in self.base_lrs]
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` has returned."""
+        super().load_state_dict(state_dict)
+        self.milestones = Counter(self.milestones)  # a list, where an earlier version saved it
 
 
 class ExponentialLR(LRScheduler):
@@ -214,24 +222,29 @@ class ReduceLROnPlateau:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         count = len(optimizer.param_groups)
+        self.factor = factor
+        self.default_min_lr = None if isinstance(min_lr, Sequence) else min_lr
         self.min_lrs = list(min_lr) if isinstance(min_lr, Sequence) else [min_lr] * count
         if len(self.min_lrs) != count:
             raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
         self.optimizer = optimizer
-        self.mode = mode
-        self.factor = factor
         self.patience = patience
-        self.verbose = verbose
-        self.threshold = threshold
-        self.threshold_mode = threshold_mode
         self.cooldown = cooldown
         self.eps = eps
-        self.last_epoch = -1
+        self.last_epoch = 0
         self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        if verbose:
+            self.verbose = True
         self._reset()
 
+    verbose = False
+
     def _reset(self) -> None:
-        self.best = math.inf if self.mode == "min" else -math.inf
+        self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
@@ -263,6 +276,16 @@ class ReduceLROnPlateau:
         return self._last_lr
 
     def _reduce_lr(self, epoch: int) -> None:
+        count = len(self.optimizer.param_groups)
+        if len(self.min_lrs) != count:
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({count}) differs from when "
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a "
+                    "new param group being added to the optimizer. Please modify the `min_lrs` "
+                    "field to match the length of the `optimizer` param groups."
+                )
+            self.min_lrs = [self.default_min_lr] * count
         for i, group in enumerate(self.optimizer.param_groups):
             old = float(group["lr"])
             new = max(old * self.factor, self.min_lrs[i])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import collections
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from tcdsl import library
 from tcdsl.core import Tensor
 from tcdsl.optim.hooks import (
     Hooked,
@@ -64,6 +65,8 @@ class Optimizer(Hooked):
         If it is empty, or a parameter is no leaf, stands in two groups or has no settings.
     """
 
+    last: ClassVar[tuple[str, ...]] = ()  # settings behind all others, as in PyTorch's groups
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
@@ -72,6 +75,8 @@ class Optimizer(Hooked):
             )
         self._no_hooks()
         defaults |= self.__dict__.pop("_words", {})
+        for name in self.last:
+            defaults[name] = defaults.pop(name)
         self.defaults = defaults
         self.state: Any = collections.defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
@@ -279,10 +284,24 @@ def gradients(group: Mapping[str, Any]) -> Iterable[tuple[Tensor, Tensor, Tensor
             yield p, p.detach(), -g if group.get("maximize") else g
 
 
+def number(value: float = 0.0) -> Tensor:
+    """Return a number of a state: a tensor of rank 0, as in PyTorch's states."""
+    is_double = library.get_default_dtype() is library.float64
+    made: Tensor = library.tensor(value, dtype=library.float64 if is_double else library.float32)
+    return made
+
+
+def counted(state: dict[str, Any]) -> int:
+    """Count a step of a parameter; return its number."""
+    step = state["step"]
+    if not isinstance(step, Tensor):  # of a state that was saved when counts were Python's
+        step = state["step"] = number(step)
+    step.add_(1)
+    return int(step)
+
+
 def loss_of(closure: Closure | None) -> Any:
     """Return the loss that a closure computes with its gradients; None without one."""
-    from tcdsl import library  # late: settings and states need no modes of recording
-
     if closure is None:
         return None
     with library.enable_grad():

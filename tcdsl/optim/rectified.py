@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from tcdsl.optim.adam import Corrected, Pair
 from tcdsl.optim.hooks import says
@@ -32,6 +32,9 @@ class NAdam(Corrected):
     Dozat, "Incorporating Nesterov momentum into Adam", 2016.
     """
 
+    kept: ClassVar[dict[str, float]] = {"mu_product": 1.0}
+    last = ("maximize", "foreach", "capturable", "differentiable")
+
     @says("foreach", "maximize", "capturable", "differentiable")
     def __init__(
         self,
@@ -49,11 +52,11 @@ class NAdam(Corrected):
                      decoupled_weight_decay=decoupled_weight_decay)  # fmt: skip
 
     def _step_one(
-        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+        self, x: Any, g: Any, state: dict[str, Any], t: int, group: dict[str, Any], decays: Pair
     ) -> None:
-        (beta1, beta2), lr, t = group["betas"], float(group["lr"]), state["step"]
+        (beta1, beta2), lr = group["betas"], float(group["lr"])
         now, then = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (t, t + 1))
-        state["mu_product"] = product = float(state.get("mu_product", 1.0)) * now
+        product = float(state["mu_product"].mul_(now))
         sizes = (lr * (1 - now) / (1 - product), lr * then / (1 - product * then))
         parts = (beta1, 1 - beta1, beta2, 1 - beta2)
         m, v = state["exp_avg"], state["exp_avg_sq"]
@@ -78,6 +81,8 @@ class RAdam(Corrected):
     Liu et al., "On the variance of the adaptive learning rate and beyond", 2020.
     """
 
+    last = ("maximize", "foreach", "capturable", "decoupled_weight_decay", "differentiable")
+
     @says("foreach", "maximize", "capturable", "differentiable")
     def __init__(
         self,
@@ -92,9 +97,9 @@ class RAdam(Corrected):
                      decoupled_weight_decay=decoupled_weight_decay)  # fmt: skip
 
     def _step_one(
-        self, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+        self, x: Any, g: Any, state: dict[str, Any], t: int, group: dict[str, Any], decays: Pair
     ) -> None:
-        (beta1, beta2), t = group["betas"], state["step"]
+        beta1, beta2 = group["betas"]
         size, left = float(group["lr"]) / (1 - beta1**t), 1 - beta2**t
         most = 2 / (1 - beta2) - 1
         length = most - 2 * t * beta2**t / left  # of the mean that the squares amount to

@@ -6,7 +6,15 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative
+from tcdsl.optim.optimizer import (
+    Closure,
+    Optimizer,
+    counted,
+    gradients,
+    loss_of,
+    not_negative,
+    number,
+)
 from tcdsl.optim.steps import step_of
 
 __all__ = ["ASGD", "Rprop"]
@@ -31,6 +39,8 @@ class Rprop(Optimizer):
     Riedmiller and Braun, "A direct adaptive method for faster backpropagation learning", 1993.
     """
 
+    last = ("foreach", "maximize", "differentiable", "capturable")
+
     @says("capturable", "foreach", "maximize", "differentiable")
     def __init__(
         self,
@@ -54,10 +64,10 @@ class Rprop(Optimizer):
                 for p, x, g in gradients(group):
                     state = self.state[p]
                     if not state:
-                        state["step"] = 0
+                        state["step"] = number()
                         state["prev"] = library.zeros_like(p)
                         state["step_size"] = library.full_like(p, group["lr"], requires_grad=False)
-                    state["step"] = int(state["step"]) + 1
+                    counted(state)
                     before, size = state["prev"], state["step_size"]
                     step(x, g, before, size, *settings, out=(x, before, size))
         return loss
@@ -118,11 +128,12 @@ class ASGD(Optimizer):
                 for p, x, g in gradients(group):
                     state = self.state[p]
                     if not state:
-                        state.update(step=0, eta=lr, mu=1.0, ax=library.zeros_like(p))
-                    state["step"] = t = int(state["step"]) + 1
+                        state.update(step=number(), eta=number(lr), mu=number(1.0))
+                        state["ax"] = library.zeros_like(p)
+                    t = counted(state)
                     eta, part, mean = float(state["eta"]), float(state["mu"]), state["ax"]
                     decay = float(group["weight_decay"])
                     step(x, g, mean, eta, decay, 1 - lambd * eta, part, out=(x, mean))
-                    state["eta"] = lr / (1 + lambd * lr * t) ** group["alpha"]
-                    state["mu"] = 1 / max(1.0, t - group["t0"])
+                    state["eta"] = number(lr / (1 + lambd * lr * t) ** group["alpha"])
+                    state["mu"] = number(1 / max(1.0, t - group["t0"]))
         return loss

@@ -145,7 +145,7 @@ def _assign(base: Tensor, value: Any) -> None:
     if isinstance(value, Tensor):
         while value.ndim > base.ndim and value.shape[0] == 1:
             value = value.select(0, 0)
-        base.copy_(value)
+        base.copy_(value if value.ndim > base.ndim else value.expand(base.shape))
     elif isinstance(value, bool | int | float):
         base.fill_(value)
     else:
@@ -211,6 +211,8 @@ def _entry(entry: Any) -> Any:
         if array.dtype.kind not in "biu":
             raise IndexError(f"expected integers or bools as indices, got {array.dtype}")
         return _entry(from_numpy(np.array(array, bool if array.dtype.kind == "b" else np.int64)))
+    if isinstance(entry, str):
+        raise TypeError("new(): invalid data type 'str'")
     try:
         return operator.index(entry)
     except TypeError:
@@ -235,7 +237,7 @@ def _split(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
             extent = x.shape[dim]
             if not -extent <= entry < extent:
                 raise IndexError(
-                    f"index {entry} is out of bounds for dimension {dim} with size {extent}"
+                    f"index {entry} is out of bounds for dimension {at} with size {extent}"
                 )
             part.append(int(entry))
             dim += 1
@@ -259,7 +261,7 @@ def _range(entry: slice, extent: int) -> slice:
     """Return a slice whose numbers are within an extent."""
     step = 1 if entry.step is None else operator.index(entry.step)
     if step <= 0:
-        raise ValueError("step must be greater than zero")
+        raise ValueError("step must be greater than zero" if step else "slice step cannot be zero")
     begin, end, step = entry.indices(extent)
     if begin == 0 and end == extent and step == 1:
         return _WHOLE

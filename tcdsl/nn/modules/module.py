@@ -222,6 +222,8 @@ class Module(Hooked, Stated, Moved):
 
     def train(self, mode: bool = True) -> Self:
         """Say whether this module and all below it train; return self."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
         self.training = mode
         for child in self.children():
             child.train(mode)

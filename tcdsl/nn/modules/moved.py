@@ -41,7 +41,10 @@ class Moved(Walked):
         device, dtype = destination(args, kwargs)
         dtype = None if dtype is None else dtype_meant(dtype)
         if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got {dtype}")
+            raise TypeError(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={dtype}"
+            )
 
         def move(t: Tensor) -> Tensor:
             kind = dtype if dtype is not None and t.is_floating_point() else None

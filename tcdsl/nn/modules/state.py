@@ -128,7 +128,10 @@ class Stated(HookTables):
                 continue
             given = state_dict[key]
             if not hasattr(given, "shape"):
-                error_msgs.append(f"'{key}' is no tensor but {type(given).__name__}")
+                error_msgs.append(
+                    f'While copying the parameter named "{key}", expected torch.Tensor or '
+                    f"Tensor-like object from checkpoint but received {type(given)}"
+                )
             elif tuple(given.shape) != tuple(value.shape) and not _is_old_number(value, given):
                 error_msgs.append(
                     f"size mismatch for {key}: copying a param with shape {Size(given.shape)!r} "

@@ -1,11 +1,17 @@
 """What is done to parameters, gradients and sequences beside modules."""
 
-from tcdsl.nn.utils import parametrizations, parametrize, prune, rnn, stateless
+from tcdsl.nn.utils import fusion, parametrizations, parametrize, prune, rnn, stateless
 from tcdsl.nn.utils.clip import (
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
     get_total_norm,
+)
+from tcdsl.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
 )
 from tcdsl.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from tcdsl.nn.utils.undrawn import skip_init
@@ -16,6 +22,11 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
+    "fusion",
     "get_total_norm",
     "parameters_to_vector",
     "parametrizations",

@@ -1,4 +1,4 @@
-"""Weights as length and direction, or of spectral norm 1: modules for `parametrize`."""
+"""Weights as length and direction, of spectral norm 1, orthogonal: modules for `parametrize`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from tcdsl.autograd.modes import no_grad
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
+from tcdsl.nn.utils.orthogonal import orthogonal
 from tcdsl.nn.utils.parametrize import register_parametrization
 from tcdsl.nn.utils.weight_norm import norm_but
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):
