@@ -47,30 +47,31 @@ _WORDS = """
     exp2_ exp_ expm1 expm1_ eye feature_alpha_dropout fft finfo fix fix_ flatten flip
     fliplr flipud float float16 float32 float64 float_power floor floor_ floor_divide
     fmax fmin fmod fmod_ fork_rng frac frac_ from_dlpack from_numpy frombuffer full
-    full_like gather ge gels geqrf ger gesv get_autocast_cpu_dtype get_autocast_dtype
-    get_autocast_gpu_dtype get_default_device get_default_dtype get_device
-    get_float32_matmul_precision get_rng_state gradient greater greater_equal group_norm
-    gt half hamming_window hann_window heaviside histc hsplit hstack hypot hypot_ ifft
-    iinfo index_add index_copy index_fill index_put index_put_ index_reduce index_select
-    inf inference_mode initial_seed inner instance_norm int int16 int32 int64 int8
-    inverse irfft is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
-    is_floating_point is_grad_enabled is_inference is_inference_mode_enabled is_nonzero
-    is_storage is_tensor isclose isfinite isin isinf isnan isneginf isposinf kron
-    kthvalue layer_norm ldexp le lerp lerp_ less less_equal lgamma lgamma_ linspace load
-    log log10 log10_ log1p log1p_ log2 log2_ log_ log_softmax logaddexp logaddexp2
-    logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logit_
-    logspace logsumexp long lt manual_seed masked_fill masked_scatter masked_select
-    matmul matrix_exp matrix_power max max_pool1d max_pool2d max_pool3d maximum mean
-    median memory_format meshgrid min minimum mm mode moveaxis movedim msort mul mul_
-    multinomial multiply multiply_ mv nan nan_to_num nan_to_num_ nanmean nanmedian
-    nanquantile nansum narrow ne neg neg_ negative negative_ no_grad nonzero norm normal
-    not_equal numel ones ones_like orgqr ormqr outer pdist permute pi pinverse pixel_shuffle
-    pixel_unshuffle poisson positive potrf potri potrs pow prelu preserve_format prod
-    promote_types pstrf put qr quantile rad2deg rad2deg_ rand rand_like randint
-    randint_like randn randn_like randperm range ravel reciprocal reciprocal_ relu relu_
-    remainder remainder_ renorm repeat_interleave reshape result_type rfft rms_norm roll
-    rot90 round round_ row_stack rrelu rrelu_ rsqrt rsqrt_ rsub save scalar_tensor
-    scatter scatter_add scatter_reduce searchsorted seed select selu selu_
+    full_like gather gcd gcd_ ge gels geqrf ger gesv get_autocast_cpu_dtype
+    get_autocast_dtype get_autocast_gpu_dtype get_default_device get_default_dtype
+    get_device get_float32_matmul_precision get_rng_state gradient greater greater_equal
+    group_norm gt half hamming_window hann_window heaviside histc hsplit hstack hypot
+    hypot_ ifft iinfo index_add index_copy index_fill index_put index_put_ index_reduce
+    index_select inf inference_mode initial_seed inner instance_norm int int16 int32
+    int64 int8 inverse irfft is_autocast_cache_enabled is_autocast_cpu_enabled
+    is_autocast_enabled is_floating_point is_grad_enabled is_inference
+    is_inference_mode_enabled is_nonzero is_storage is_tensor isclose isfinite isin
+    isinf isnan isneginf isposinf kron kthvalue layer_norm lcm lcm_ ldexp le lerp lerp_
+    less less_equal lgamma lgamma_ linspace load log log10 log10_ log1p log1p_ log2
+    log2_ log_ log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and
+    logical_not logical_or logical_xor logit logit_ logspace logsumexp long lt
+    manual_seed masked_fill masked_scatter masked_select matmul matrix_exp matrix_power
+    max max_pool1d max_pool2d max_pool3d maximum mean median memory_format meshgrid min
+    minimum mm mode moveaxis movedim msort mul mul_ multinomial multiply multiply_ mv
+    nan nan_to_num nan_to_num_ nanmean nanmedian nanquantile nansum narrow ne neg neg_
+    negative negative_ no_grad nonzero norm normal not_equal numel ones ones_like orgqr
+    ormqr outer pdist permute pi pinverse pixel_shuffle pixel_unshuffle poisson positive
+    potrf potri potrs pow prelu preserve_format prod promote_types pstrf put qr quantile
+    rad2deg rad2deg_ rand rand_like randint randint_like randn randn_like randperm range
+    ravel reciprocal reciprocal_ relu relu_ remainder remainder_ renorm
+    repeat_interleave reshape result_type rfft rms_norm roll rot90 round round_
+    row_stack rrelu rrelu_ rsqrt rsqrt_ rsub save scalar_tensor scatter scatter_add
+    scatter_reduce searchsorted seed segment_reduce select selu selu_
     set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
     set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_default_device
     set_default_dtype set_default_tensor_type set_float32_matmul_precision

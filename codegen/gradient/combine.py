@@ -296,7 +296,8 @@ def is_one_to_one(s: VersionStep) -> bool:
 def _position(ranges: Sequence[Range]) -> Expr:
     """Return what an arg reduction gives for a point: the index, or its row-major place."""
     if len(ranges) == 1:
-        return g.index(ranges[0].name)
+        place = g.index(ranges[0].name)
+        return typed.Cast(place, INT64) if ranges[0].is_guess else place
     points = prod((r.extent for r in ranges), start=Size.const(1)).constant
     at: Expr | None = None
     for r in ranges:

@@ -29,6 +29,8 @@ class _Names(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         import tcdsl
 
+        if name == "fft" and _version != "0.4":  # a module of today, a function then
+            return files.stand_in(name)
         if name in names.ROOMS or name in names.LIBRARY or name in THREADS:
             if name == "Tensor":
                 with sought_seldom():

@@ -39,6 +39,8 @@ REASONS = {
 
 
 _MODULES = {
+    "fft": "there are no complex numbers: torch.rfft, torch.irfft and torch.ifft give and take "
+    "real and imaginary parts as a last dimension",
     "utils.tensorboard": "write numbers to a file",
     "utils.cpp_extension": "kernels are texts: see tcdsl.define",
     "utils.mobile_optimizer": "models are not exported",

@@ -10,6 +10,8 @@ import importlib
 import types
 from typing import Any
 
+from tcdsl.as_torch.absent import absent_module
+
 __all__ = ["attach", "room_of", "stand_in"]
 
 # Where PyTorch's files lie: the files, and the modules here that have their names.
@@ -17,6 +19,7 @@ _FILES = (
     ("", "types", ("as_torch.argument_types",)),
     ("", "version", ("as_torch.version",)),
     ("", "functional", ("library",)),
+    ("", "fft", ("as_torch.fourier",)),
     ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
      "bernoulli beta binomial categorical cauchy chi2 "
@@ -73,7 +76,10 @@ class _File(types.ModuleType):
                 found = getattr(_ours(room), last or name, _ABSENT)
                 if found is not _ABSENT:  # None is a value: of what was not built
                     return found
-        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}' in tcdsl")
+        why = absent_module(at)
+        raise AttributeError(
+            f"module '{self.__name__}' has no attribute '{name}' in tcdsl{why and ': '}{why}"
+        )
 
     def __dir__(self) -> list[str]:
         rooms = _ROOMS[self.__name__.partition(".")[2]]

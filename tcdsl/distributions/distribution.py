@@ -15,6 +15,11 @@ __all__ = ["Distribution", "broadcast_all"]
 
 def broadcast_all(*values: Any) -> list[Any]:
     """Return numbers and tensors as tensors of one shape; numbers in the type of the tensors."""
+    if not all(isinstance(v, Tensor | int | float) for v in values):
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
+            "__torch_function__."
+        )
     like = next((v for v in values if isinstance(v, Tensor)), None)
     dtype = tc.get_default_dtype() if like is None else like.dtype
     made = [v if isinstance(v, Tensor) else tc.tensor(v, dtype=dtype) for v in values]

@@ -186,7 +186,7 @@ def repeat_interleave(
     else:
         often = operator.index(repeats)
     if np.any(np.asarray(often) < 0):
-        raise RuntimeError("repeats can not be negative")
+        raise RuntimeError("Repeats must be non-negative")
     if isinstance(often, int):  # a view of each part, repeated
         shape = tuple(input.shape)
         apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])

@@ -64,6 +64,8 @@ def _of_classes(
     if target.dtype not in (int64, uint8):
         if is_entropy:
             _check_batches(input, target)
+        elif input.ndim == 2 and target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype.name]}"
         )
@@ -272,7 +274,8 @@ def multi_margin_loss(
         elements = _multi_margin(scores, classes, margin, int(p))
     else:
         elements = _multi_margin_weighted(scores, classes, weight, margin, int(p))
-    return mean_or_sum(elements.squeeze(0) if input.ndim == 1 else elements, how)
+    made = mean_or_sum(elements.squeeze(0) if input.ndim == 1 else elements, how)
+    return made_by(made, "MultiMarginLossBackward0")
 
 
 @wide
@@ -302,5 +305,7 @@ def multilabel_margin_loss(
     how = reduction_of(reduction, size_average, reduce)
     if input.ndim == 1:
         row = _multilabel_margin(input.unsqueeze(0), target.unsqueeze(0))
-        return mean_or_sum(row.squeeze(0), how)
-    return mean_or_sum(_multilabel_margin(input, target), how)
+        made = mean_or_sum(row.squeeze(0), how)
+    else:
+        made = mean_or_sum(_multilabel_margin(input, target), how)
+    return made_by(made, "MultilabelMarginLossBackward0")

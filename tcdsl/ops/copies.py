@@ -12,13 +12,26 @@ from tcdsl.core import Op, Tensor, is_casting, made_by
 from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.casting import widened
 from tcdsl.ops.over import over
+from tcdsl.ops.rules import Operands, ShapeRule
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import Shape, dim_of
 
 ops = Family(__file__)
-_tril = ops.op("each_tril")
-_triu = ops.op("each_triu")
+
+
+def _of_triangle(name: str) -> ShapeRule:
+    """Return the rule of what has triangles."""
+
+    def rule(operands: Operands) -> None:
+        if operands[0].ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+
+    return rule
+
+
+_tril = ops.op("each_tril", shape=_of_triangle("tril"))
+_triu = ops.op("each_triu", shape=_of_triangle("triu"))
 _diagonal_above = ops.op("diagonal_above")
 _with_above = ops.op("with_above")
 _with_below = ops.op("with_below")

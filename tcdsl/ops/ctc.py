@@ -88,7 +88,7 @@ def ctc_loss(
     if max(longest, default=0) > most:
         raise RuntimeError(
             f"Expected input_lengths to have value at most {most}, but got value {max(longest)} "
-            "(while checking arguments for ctc_loss_cpu)"
+            "(while checking arguments for ctc_loss_allocate_outputs)"
         )
     rows = _rows(targets.to(int64), lengths, n)
     out, _ = _ctc(log_probs, rows, steps, labels, int(blank), bool(zero_infinity))
@@ -117,7 +117,7 @@ def _rows(targets: Tensor, lengths: list[int], n: int) -> Tensor:
     if targets.ndim != 1 or targets.numel() != sum(lengths):
         raise RuntimeError(
             f"Expected tensor to have {sum(lengths)} elements, but got {targets.numel()} for "
-            "argument #2 'targets' (while checking arguments for ctc_loss_cpu)"
+            "argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
         )
     begins = [sum(lengths[:i]) for i in range(n)]
     places = [

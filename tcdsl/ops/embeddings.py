@@ -203,6 +203,8 @@ _one_hot = ops.op("one_hot", vjp=None)
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return 1 at each integer's place and 0 elsewhere, (...) to (..., C)."""
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes < 0:
         if not tensor.numel():
             raise RuntimeError("Can not infer total number of classes from empty tensor.")

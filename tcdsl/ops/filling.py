@@ -168,7 +168,7 @@ def normal_(
 ) -> Tensor:
     """Fill with numbers that are normal of a mean and a standard deviation."""
     if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _floating("normal_kernel_cpu", input)
     in_groups = input.numel() >= 16 and input.is_contiguous()
     make = drawing.normal if in_groups else drawing.normal_one_by_one

@@ -179,7 +179,7 @@ def _slogdet(name: str, input: Tensor) -> Any:
     check_matrices(name, input, square=True)
     found = np.linalg.slogdet(array_of(input))
     vjp, taken = _slogdet_vjp, (INPUT, GRAD + 1)
-    return Slogdet(*recorded("LinalgSlogdet", (input,), found, vjp, taken, constants=[0]))
+    return Slogdet(*recorded("LinalgSlogdet", (input,), found, vjp, taken))
 
 
 def _slogdet_vjp(a: Tensor, d_log: Tensor) -> Tensor:

@@ -278,7 +278,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     is_row = A.ndim - 1 == B.ndim
     right = B.unsqueeze(-1) if is_row else B
     if A.shape[-2] != right.shape[-2]:
-        raise RuntimeError("linalg.lstsq: input.size(-2) should match other.size(-2)")
+        raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     tolerance = _tolerance(A) if rcond is None else rcond
     found = matmul(pinverse(A, tolerance), right)
     values = svdvals(A.detach())

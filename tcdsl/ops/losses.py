@@ -28,9 +28,14 @@ _OF_TWO = ("l1", "mse", "smooth_l1", "huber")  # which broadcast, and warn of it
 def reduction_of(reduction: str, size_average: Reduced, reduce: Reduced) -> str:
     """Return how a loss is reduced, in PyTorch's words or by the two flags of 0.4."""
     if size_average is not None or reduce is not None:
-        if reduce is False:
-            return "none"
-        return "sum" if size_average is False else "mean"
+        found = "none" if reduce is False else "sum" if size_average is False else "mean"
+        warnings.warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{found}' instead.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return found
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -214,7 +219,17 @@ def kl_div(
     if reduction == "batchmean":
         made: Tensor = _of_elements(name, "sum", input, target) / input.shape[0]
         return made
-    return _of_elements(name, reduction_of(reduction, size_average, reduce), input, target)
+    how = reduction_of(reduction, size_average, reduce)
+    if how == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _of_elements(name, how, input, target)
 
 
 @wide

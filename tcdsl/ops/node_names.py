@@ -27,6 +27,7 @@ _SAID = {
     "conv_transposed": "ConvolutionBackward0",
     "conv_transposed_bias": "ConvolutionBackward0",
     "cosine_similarity": "SumBackward1",
+    "ctc": "CtcLossBackward0",
     "cube": "PowBackward0",
     "deg2rad": "Deg2RadBackward0",
     "each_affine_grid": "AffineGridGeneratorBackward0",

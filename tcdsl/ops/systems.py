@@ -34,9 +34,9 @@ def check_system(name: str, b: Tensor, a: Tensor) -> None:
     """Refuse what are no sides of ``A X = B``."""
     check_matrices(name, a, b, square=True)
     if b.shape[-2] != a.shape[-1]:
+        sizes = f"({a.shape[-1]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
         raise RuntimeError(
-            f"{name}: Incompatible matrix sizes: each A matrix is {a.shape[-1]} by {a.shape[-1]} "
-            f"but each b matrix is {b.shape[-2]} by {b.shape[-1]}"
+            f"{name}: Incompatible shapes of A and B for the equation AX = B {sizes}"
         )
 
 

@@ -77,7 +77,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
                 f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}"
             )
         if t.dtype is not listed[0].dtype:
-            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing not in ("ij", "xy"):
         raise RuntimeError(
             'torch.meshgrid: indexing must be one of "xy" or "ij", but received: ' + indexing

@@ -92,7 +92,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     first = start + n if start < 0 else start
     if not 0 <= first <= n:
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-n}, {n}], but got {start})"
+            f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
         )
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative, required
+from tcdsl.optim.optimizer import Closure, Optimizer, gradients, loss_of, not_negative
 from tcdsl.optim.steps import step_of
 
 __all__ = ["SGD"]
@@ -42,14 +42,13 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: Any = required,
+        lr: Any = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
         weight_decay: float = 0,
         nesterov: bool = False,
     ) -> None:
-        if lr is not required:
-            not_negative("learning rate", lr)
+        not_negative("learning rate", lr)
         not_negative("momentum value", momentum)
         not_negative("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):

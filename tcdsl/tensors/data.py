@@ -86,8 +86,13 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     if array.dtype.kind not in "biuf" and dtypes.dtype_of(array.dtype) is None:
         if array.dtype.kind == "U":
             raise TypeError("new(): invalid data type 'str'")
+        if array.dtype.kind == "O" and not is_array:
+            found = next((x for x in array.flat if not isinstance(x, int)), None)
+            raise RuntimeError(f"Could not infer dtype of {type(found).__name__}")
         raise TypeError(f"can't convert an array of {array.dtype} to a tensor")
     if dtype is not None:
+        if array.dtype.kind in "iu" and array.size and not is_array:
+            _check_fit(int(array.min()), int(array.max()), dtypes.dtype_meant(dtype))
         return array.astype(dtypes.dtype_meant(dtype).numpy, copy=False)
     if not is_array and (array.dtype.kind == "f" or array.size == 0):
         return array.astype(default_float().numpy, copy=False)
@@ -98,13 +103,22 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+def _check_fit(low: int, high: int, dtype: DType) -> None:
+    """Refuse numbers that a type does not hold; unsigned ones may wrap, as PyTorch lets them."""
+    if dtype.category != 1:
+        return
+    limits = np.iinfo(dtype.numpy)
+    if high > limits.max or low < (limits.min or -int(limits.max)):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+
+
 def _ragged(data: Any, dim: int = 0) -> str:
     """Return which of sequences in sequences has another length than the first beside it."""
     sizes = [len(x) if isinstance(x, Sequence) else -1 for x in data]
     for n in sizes:
         if n != sizes[0]:
             if n < 0 or sizes[0] < 0:
-                return f"expected sequences at dim {dim + 1}, or numbers, but got both"
+                raise TypeError("not a sequence")
             return f"expected sequence of length {sizes[0]} at dim {dim + 1} (got {n})"
     if not sizes or sizes[0] < 0:
         return ""

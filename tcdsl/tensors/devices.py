@@ -106,7 +106,9 @@ def _parsed(name: Any) -> tuple[str, int | None]:
     match = re.fullmatch(r"(cpu|cuda)(?::(\d+))?", str(name))
     if match is None:
         raise RuntimeError(
-            f"Expected one of cpu, cuda device type at start of device string: {name}"
+            "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, "
+            "maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at start of "
+            f"device string: {name}"
         )
     kind, number = match.groups()
     return kind, None if number is None else int(number)

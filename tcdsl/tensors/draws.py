@@ -114,6 +114,8 @@ def randint(
     given = list(bounds)
     size = named.pop("size", None)
     if size is None:
+        if len(given) < 2 - ("high" in named) or isinstance(given[-1], int):
+            raise TypeError("randint(): argument 'size' must be tuple of ints")
         size = given.pop()
     high = named.pop("high", None)
     if high is None:
@@ -159,7 +161,7 @@ def randperm(
     """Return the integers from 0 to n - 1 in an order of chance."""
     n = operator.index(n)
     if n < 0:
-        raise RuntimeError(f"n must be non-negative, got {n}")
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     order = blank((n,), dtype, "cpu", None)
     drawing.shuffle(order, default_generator if generator is None else generator)
     if out is None:
@@ -183,6 +185,11 @@ def normal(
     size : sequence of int, optional
         Where both are numbers.
     """
+    if isinstance(std, Tensor):
+        if std.numel() and float(std.detach().min()) < 0:
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         shape = broadcast_shape([tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)])
         made = randn(shape, generator=generator) * std + mean

@@ -118,6 +118,14 @@ def test_extremes_without_places_are_refused(text: str, what: str) -> None:
     assert "error[TC143]: the gradient goes through 'max=" in str(caught.value)
 
 
+def test_a_place_in_a_range_that_data_begins_is_an_int64() -> None:
+    d = differentiated(
+        "def f(float(B,K) X, int64(B,M) o) -> (float(B, M - 1) Y) "
+        "{ Y(b, s) max=! X(b, k) where s in 0:M - 1, k in o(b, s):o(b, s + 1) }"
+    )
+    assert "int64(k) == Y_place(b, s)" in d.gradient.text
+
+
 def test_what_nobody_has_read_may_be_infinite() -> None:
     """Of attention up to the diagonal, the exponentials behind it overflow; no gradient sees it."""
     d = differentiated(TABLE["attention up to the diagonal"].text)

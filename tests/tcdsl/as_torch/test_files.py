@@ -9,7 +9,8 @@ from collections import OrderedDict
 
 import pytest
 
-from tcdsl.as_torch import files, sizes
+from tcdsl import library
+from tcdsl.as_torch import files, fourier, sizes
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -78,6 +79,16 @@ def test_sizes(name: str, value: object) -> None:
     theirs = getattr(torch.nn.modules.utils, name)
     assert getattr(sizes, name)(value) == theirs(value)
     assert getattr(sizes, name).__name__ == theirs.__name__
+
+
+def test_frequencies_and_their_order() -> None:
+    for n in (4, 5):
+        for name in ("fftfreq", "rfftfreq"):
+            theirs = getattr(torch.fft, name)(n, d=0.5)
+            assert getattr(fourier, name)(n, d=0.5).tolist() == theirs.tolist()
+        for name in ("fftshift", "ifftshift"):
+            theirs = getattr(torch.fft, name)(torch.arange(n))
+            assert getattr(fourier, name)(library.arange(n)).tolist() == theirs.tolist()
 
 
 def test_prefixes_are_taken_off() -> None:

@@ -34,6 +34,11 @@ def test_a_product_that_is_written_into_its_factor() -> None:
     y.mul_(y.detach())  # whose elements are lost
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+    y = x.sigmoid()
+    y.mul_(2)
+    said = r": \[torch.FloatTensor \[2\]\], which is output 0 of Sigmoid, is at version 1; expected"
+    with pytest.raises(RuntimeError, match=f"{said} version 0 instead. Hint: enable anomaly"):
+        y.sum().backward()
 
 
 def every(library: Any, name: str, *, is_part: bool) -> tuple[Any, ...]:

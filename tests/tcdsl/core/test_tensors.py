@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.core import Tensor, backward, from_numpy, set_grad_enabled
+from tcdsl.core import Tensor, backward, from_numpy, retyped, set_grad_enabled
 from tests.tcdsl.core.few import (
     array,
     e_to,
@@ -197,7 +197,9 @@ def test_views_share_versions_and_data_has_its_own() -> None:
     v, d, own = x.view(2, 1), x.detach(), x.data
     plus_(v, 1.0)
     plus_(d, 1.0)
-    assert x._version == v._version == d._version == 2
+    bits = retyped(x, np.dtype(np.int32).num, (2,), (1,))
+    assert x._version == v._version == d._version == bits._version == 2
+    assert array(bits).tolist() == array(x).view(np.int32).tolist()
     plus_(own, 1.0)
     assert (x._version, own._version) == (2, 1)
     assert array(x).tolist() == [4, 5]

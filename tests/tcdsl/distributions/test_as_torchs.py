@@ -37,6 +37,7 @@ d.StudentT(A + 3, B, B) | A
 d.InverseGamma(A + 2, B) | A
 d.Kumaraswamy(A, B) | P
 d.FisherSnedecor(A + 3, B + 4) | A
+d.VonMises(A, B * 3) | A
 d.LowRankMultivariateNormal(B, A, P) | B * 2
 d.Pareto(B, A + 2) | A + 2
 d.Weibull(B, A) | A

@@ -34,6 +34,38 @@ def _linear(u: Any, n: Any) -> Any:
     return layer
 
 
+@pytest.mark.parametrize("how", sampled(["householder", "cayley", "matrix_exp", "plain"], 1))
+def test_an_orthogonal_weight_trains(how: str) -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        u.manual_seed(3)
+        layer = n.Linear(4, 3)
+        named = {"use_trivialization": False} if how == "plain" else {}
+        map_ = "householder" if how == "plain" else how
+        n.utils.parametrizations.orthogonal(layer, orthogonal_map=map_, **named)
+        w = layer.weight
+        assert u.allclose(w @ w.mT, u.eye(3), atol=1e-5)
+        (w * u.arange(12.0).view(3, 4)).sum().backward()
+        start = layer.parametrizations.weight.original
+        found.append([w.tolist(), start.grad.tolist(), list(layer.state_dict())])
+    assert found[0][2] == found[1][2]
+    for ours, theirs in zip(found[0][:2], found[1][:2], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5)
+
+
+def test_layers_are_fused_with_their_norms() -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        u.manual_seed(0)
+        conv, norm = n.Conv2d(2, 3, 1, bias=False), n.BatchNorm2d(3)
+        norm.running_mean.copy_(u.tensor([0.5, -1.0, 2.0]))
+        norm.running_var.copy_(u.tensor([0.5, 1.0, 2.0]))
+        made = n.utils.fuse_conv_bn_eval(conv.eval(), norm.eval())
+        found.append([made.weight.tolist(), made.bias.tolist()])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
 def test_a_parametrized_weight_trains_and_comes_back() -> None:
     found = []
     for u, n in ((tc, nn), (torch, torch.nn)):

@@ -54,6 +54,18 @@ def functions() -> Iterator[Sample]:
     yield Sample("ldexp", (A, np.array([0, 1, 2, 4, 3])), order=1)
 
 
+def divisors() -> Iterator[Sample]:
+    """Give what divides integers, and parts of rows."""
+    for name in ("gcd", "lcm"):
+        yield Sample(name, (WHOLE, WHOLE[::-1].copy()), order=0)
+    lengths = np.array([2, 0, 1])
+    for how in ("sum", "mean", "max", "min", "prod"):
+        yield Sample("segment_reduce", (A, how), {"lengths": lengths}, order=1)
+    rows = np.array([[3, 2], [5, 0], [1, 4]])
+    yield Sample("segment_reduce", (A, "max"), {"lengths": rows, "axis": 1, "initial": 0.2},
+                 order=1)  # fmt: skip
+
+
 def arranged() -> Iterator[Sample]:
     """Give dimensions in another order, parts and places."""
     yield Sample("movedim", (CUBE, 0, -1))
@@ -197,4 +209,4 @@ def between() -> Iterator[Sample]:
         yield Sample("vander", (ROW, 4, rising), order=0)
 
 
-FURTHER = (functions, arranged, together, statistics, between)
+FURTHER = (functions, divisors, arranged, together, statistics, between)

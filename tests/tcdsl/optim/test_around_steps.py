@@ -132,6 +132,21 @@ def test_a_narrow_type_does_not_round_the_count_of_steps() -> None:
     assert found == [4098, 4098]
 
 
+def test_groups_and_states_are_laid_out_as_pytorchs() -> None:
+    names = "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop ASGD Rprop Adafactor"
+    found: list[Any] = [[], []]
+    for told, (u, _, o) in zip(found, LIBRARIES, strict=True):
+        for name in names.split():
+            p = u.ones(2, 2, requires_grad=True)
+            steps = getattr(o, name)([p])
+            p.grad = u.ones_like(p)
+            steps.step()
+            state = steps.state_dict()["state"].get(0, {})
+            shapes = {k: v if v is None else tuple(v.shape) for k, v in state.items()}
+            told.append((name, list(steps.param_groups[0]), list(shapes.items())))
+    assert found[0] == found[1]
+
+
 def test_functions_with_a_state_of_their_own_are_kept_with_a_schedule() -> None:
     class Power:
         def __init__(self) -> None:
