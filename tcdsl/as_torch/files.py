@@ -20,6 +20,7 @@ _FILES = (
     ("", "version", ("as_torch.version",)),
     ("", "functional", ("library",)),
     ("", "fft", ("as_torch.fourier",)),
+    ("", "accelerator", ("as_torch.accelerator",)),
     ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
      "bernoulli beta binomial categorical cauchy chi2 "

@@ -13,7 +13,9 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "gather": "index {value} is out of bounds for dimension {dim} with size {extent}",
     "index_put": "index {value} is out of bounds for dimension {dim} with size {extent}",
     "scatter": "index {value} is out of bounds for dimension {dim} with size {extent}",
-    "index_into": "index {value} is out of bounds for a dimension with size {extent}",
+    "index_fill": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "index_copy": "index {value} is out of bounds for a dimension with size {extent}",
+    "index_add": "index out of range in self",
     "take": "out of range: tried to access index {value} on a tensor of {extent} elements.",
     "multi_margin": "target out of range: {value}, where there are {extent} classes",
     **dict.fromkeys(

@@ -251,8 +251,9 @@ def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) ->
     alpha, times = (", T alpha", "alpha * ") if how == "+=" else ("", "")
     head = f"T({', '.join(x)})"
     others = ", ".join(f"{at[d]} in 0:{x[d]}" for d in range(rank) if d != dim)
+    name = "index_add" if how == "+=" else "index_fill" if is_number else "index_copy"
     return op_of_text(
-        f"def index_into<T>({head} input, int64(K) index, {source}{alpha}) -> ({head} out) {{\n"
+        f"def {name}<T>({head} input, int64(K) index, {source}{alpha}) -> ({head} out) {{\n"
         f"  out({', '.join(at)}) = input({', '.join(at)})\n"
         f"  out({place}) {how} {times}{value}"
         + (f" where {others}" if is_number and rank > 1 else "")

@@ -167,8 +167,13 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
         _check_tensors("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    first = tensors[0].shape
-    for i, t in enumerate(tensors):
+    try:
+        first = tensors[0].shape
+        is_one = all(t.shape == first for t in tensors)
+    except AttributeError:
+        _check_tensors("stack", tensors)
+        raise
+    for i, t in enumerate(() if is_one else tensors):
         if t.shape != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "

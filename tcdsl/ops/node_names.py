@@ -29,6 +29,7 @@ _SAID = {
     "cosine_similarity": "SumBackward1",
     "ctc": "CtcLossBackward0",
     "cube": "PowBackward0",
+    "d_cube": "MulBackward0",
     "deg2rad": "Deg2RadBackward0",
     "each_affine_grid": "AffineGridGeneratorBackward0",
     "ger": "MulBackward0",

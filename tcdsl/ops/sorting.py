@@ -122,7 +122,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     if input.dtype not in _LONG:
-        return _said("Sort", _first(input, dim, input.size(dim), descending))
+        return Sorted(*_said("Sort", _first(input, dim, input.size(dim), descending)))
     array = _array(input)
     order = _descending(array, dim) if descending else np.argsort(array, axis=dim, kind="stable")
     return _said("Sort", _fetched(input, dim, order))

@@ -119,8 +119,8 @@ def _elements(tensor: Tensor, indent: int) -> str:
     array = _shown(tensor.cpu().numpy(), shortened)
     if array.dtype.kind not in "biu":
         array = array.astype(np.float64)
-    show = _formatter(array)
-    return _nested(array, tuple(tensor.shape), indent, shortened, show)
+    show, width = _formatter(array)
+    return _nested(array, tuple(tensor.shape), indent, shortened, show, width)
 
 
 def _shown(array: np.ndarray[Any, Any], shortened: bool) -> np.ndarray[Any, Any]:
@@ -140,8 +140,9 @@ def _nested(
     indent: int,
     shortened: bool,
     show: Callable[[Any], str],
+    width: int,
 ) -> str:
-    """Return the brackets and what is in them."""
+    """Return the brackets and what is in them; width: of an element, as lines are broken by it."""
     if not shape:
         return show(array[()]).strip() if array.dtype.kind == "b" else show(array[()])
     edge = OPTIONS.edgeitems
@@ -150,22 +151,24 @@ def _nested(
         words = [show(x) for x in array]
         if left_out:
             words = [*words[:edge], " ...", *words[edge:]]
-        each = max(len(words[0]) + 2, 1)
-        room = max((OPTIONS.linewidth - indent) // each, 1)
+        room = max((OPTIONS.linewidth - indent) // (width + 2), 1)
         lines = [", ".join(words[i : i + room]) for i in range(0, len(words), room)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    parts = [_nested(part, shape[1:], indent + 1, shortened, show) for part in array]
+    parts = [_nested(part, shape[1:], indent + 1, shortened, show, width) for part in array]
     if left_out:
         parts = [*parts[:edge], "...", *parts[edge:]]
     between = "," + "\n" * (len(shape) - 1) + " " * (indent + 1)
     return "[" + between.join(parts) + "]"
 
 
-def _formatter(array: np.ndarray[Any, Any]) -> Callable[[Any], str]:
-    """Return the function that writes an element, all of one width."""
+def _formatter(array: np.ndarray[Any, Any]) -> tuple[Callable[[Any], str], int]:
+    """Return the function that writes an element, and the width that it fills.
+
+    Of floats that are all 0 or not finite the width is 1, and what is written is wider.
+    """
     if array.dtype.kind in "biu":
         width = max((len(str(x)) for x in array.ravel()), default=1)
-        return lambda x: str(x).rjust(width)
+        return lambda x: str(x).rjust(width), width
     precision = OPTIONS.precision
     ordinary = array[np.isfinite(array) & (array != 0)]
     finite = np.abs(ordinary)
@@ -195,4 +198,4 @@ def _formatter(array: np.ndarray[Any, Any]) -> Callable[[Any], str]:
             return f"{x:.{precision}f}"
 
     width = max((len(write(float(x))) for x in ordinary), default=1)
-    return lambda x: write(float(x)).rjust(width)
+    return lambda x: write(float(x)).rjust(width), width

@@ -19,6 +19,7 @@ __all__ = [
     "InstanceNorm1d",
     "InstanceNorm2d",
     "InstanceNorm3d",
+    "SyncBatchNorm",
 ]
 
 
@@ -172,6 +173,23 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     __doc__ = _BatchNorm.__doc__ or ""
     dims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over all processes, of which there is one; see `BatchNorm2d`."""
+
+    dims = (2, 3, 4, 5)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """Return a module whose batch norms are of this class."""
+        made = module
+        if isinstance(module, _BatchNorm):
+            made = cls.__new__(cls)
+            made.__dict__.update(module.__dict__)
+        for name, child in list(module.named_children()):
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
 
 
 class _InstanceNorm(_Running):

@@ -65,7 +65,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
             return _like_sequence(first, [default_collate(c) for c in _columns(batch)])
     raise TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-        f"{type(first)}: pass collate_fn= to join such samples"
+        f"{type(first)}"
     )
 
 

@@ -69,8 +69,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __init__(self, *tensors: Tensor) -> None:
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
-            sizes = ", ".join(str(t.size(0)) for t in tensors)
-            raise AssertionError(f"Size mismatch between tensors: they have {sizes} rows")
+            raise AssertionError("Size mismatch between tensors")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -224,10 +223,7 @@ def random_split(
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _counts(count, lengths)
     if sum(lengths) != count:
-        raise ValueError(
-            "Sum of input lengths does not equal the length of the input dataset! Expected "
-            f"lengths that add up to {count}, got {list(lengths)}, {sum(lengths)}"
-        )
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = randperm(count, generator=generator).tolist()
     sizes = [int(n) for n in lengths]
     ends = itertools.accumulate(sizes)

@@ -34,7 +34,7 @@ def _linear(u: Any, n: Any) -> Any:
     return layer
 
 
-@pytest.mark.parametrize("how", sampled(["householder", "cayley", "matrix_exp", "plain"], 1))
+@sampled("how", ["householder", "cayley", "matrix_exp", "plain"], keep=1)
 def test_an_orthogonal_weight_trains(how: str) -> None:
     found = []
     for u, n in ((tc, nn), (torch, torch.nn)):

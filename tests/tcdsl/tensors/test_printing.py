@@ -19,6 +19,7 @@ ARRAYS = [
     np.array(3),
     np.array(True),
     np.zeros(0, np.float32),
+    np.zeros(30, np.float32),
     np.zeros((0, 3), np.float32),
     np.zeros((3, 0, 2), np.int64),
     source.standard_normal((2, 3)).astype(np.float32),
