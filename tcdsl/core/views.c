@@ -29,25 +29,29 @@ static PyObject *view_made(PyObject *of, const Layout *l, PyObject *name, Recipe
   return out;
 }
 
-/* What a view is recorded as: a subscript, as PyTorch has it, as its last part that leaves a dimension not as it is. */
-static PyObject *name_of_view(const View *v, const Layout *l) {
-  static const char *const said[] = {"AliasBackward0", NULL, "SelectBackward0", "UnsqueezeBackward0"};
-  static PyObject *names[4];
-  if (v->rule != subscripted || !said[l->last]) return v->name;
-  if (!names[l->last]) names[l->last] = PyUnicode_FromFormat("%s", said[l->last]);
-  return names[l->last];
+/* What a view is recorded as: a subscript, as PyTorch has it, as its last part that leaves a dimension not as it is;
+ * one dimension that goes, under another name than all of extent 1. */
+static PyObject *name_of_view(const View *v, const Layout *l, Py_ssize_t n_args) {
+  enum { CLOSED_ONE = 4 };
+  static const char *const said[] = {"AliasBackward0", NULL, "SelectBackward0", "UnsqueezeBackward0", "SqueezeBackward1"};
+  static PyObject *names[5];
+  int which = v->rule == subscripted ? l->last : v->rule == closed && n_args > 1 ? CLOSED_ONE : -1;
+  if (which < 0 || !said[which]) return v->name;
+  if (!names[which]) names[which] = PyUnicode_FromFormat("%s", said[which]);
+  return names[which];
 }
 
 /* The view that plain arguments ask for; NULL without an error where they are not plain. */
 static PyObject *view_laid(View *v, PyObject *const *args, Py_ssize_t n) {
   Layout l;
   if (n < 1 || !is_tensor(args[0]) || !v->rule((Tensor *)args[0], args + 1, n - 1, &l)) return NULL;
+  if (v->rule == merged && l.nd == rank_of(&((Tensor *)args[0])->head)) return Py_NewRef(args[0]); /* nothing changes */
   int yes = grad_on ? is_tracked((Tensor *)args[0]) : 0;
   if (yes < 0) return NULL;
   if (!yes) return view_made(args[0], &l, v->name, v->recipe, NULL, args, 1);
   PyObject *in[] = {args[0], PyTuple_New(n - 1)}, *made = NULL;
   for (Py_ssize_t i = 1; in[1] && i < n; i++) PyTuple_SetItem(in[1], i - 1, Py_NewRef(args[i]));
-  PyObject *name = in[1] ? name_of_view(v, &l) : NULL;
+  PyObject *name = in[1] ? name_of_view(v, &l, n) : NULL;
   if (name) made = view_made(args[0], &l, name, v->recipe, NULL, in, 2);
   Py_DecRef(in[1]);
   return made;

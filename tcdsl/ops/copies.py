@@ -163,7 +163,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Move elements along dimensions; what leaves at the end comes in at the begin."""
     if dims is None or dims == ():
         flat = input.reshape(-1)
-        return _rolled(flat, operator.index(shifts), 0).view(input.shape)  # type: ignore[no-any-return]
+        rolled = _rolled(flat, operator.index(shifts), 0).view(input.shape)
+        return made_by(rolled, "RollBackward0")
     each_shift = [shifts] if isinstance(shifts, int) else list(shifts)
     each_dim = [dims] if isinstance(dims, int) else list(dims)
     if len(each_shift) != len(each_dim):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl.chance.generator import Generator, default_generator
-from tcdsl.core import Tensor, is_grad_enabled
+from tcdsl.core import Tensor, is_grad_enabled, made_by
 from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
+from tcdsl.ops.node_names import node_name
 from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.table import Family, publish
 
@@ -93,7 +94,8 @@ def _drawn(
     """
     if tensor.requires_grad and is_grad_enabled():  # nothing of what was there goes on
         fresh = empty_in_memory(tensor)
-        return tensor.copy_(_drawn(fresh, make, op, *settings, generator=generator))
+        drawn = tensor.copy_(_drawn(fresh, make, op, *settings, generator=generator))
+        return made_by(drawn, node_name(make.__name__.partition("_one")[0]))
     source = default_generator if generator is None else generator
     if tensor._device:
         return _drawn_there(tensor, op, source.draw_seed(), settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from tcdsl.core import GRAD, Op, Recipe, Tensor, record, set_grad_enabled
+from tcdsl.core import GRAD, Op, Recipe, Tensor, made_by, record, set_grad_enabled
 from tcdsl.ops.internal import copy_
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.rules import Operands, promote
@@ -183,7 +183,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
         made: Tensor = _stacking(len(first), dim, len(tensors))(*tensors)
         return made
     at = dim_of(dim, len(first) + 1)
-    return cat([t.unsqueeze(at) for t in tensors], at, out=out)
+    return made_by(cat([t.unsqueeze(at) for t in tensors], at, out=out), "StackBackward0")
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -92,7 +92,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     places = integers(index, "put_").reshape(-1)
     places = chosen(places < 0, places + input.numel(), places)
     write = index_add if accumulate else index_copy
-    return write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
+    made = write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
+    return made_by(made, "PutBackward0")
 
 
 put_ = in_place(put)

@@ -147,7 +147,7 @@ prod = wide(ops.row("prod", text="prod_all", types=widen, slow=_prod))
 
 def _of_matrix(operands: Operands) -> None:
     if operands[0].ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {operands[0].ndim}")
 
 
 trace = wide(ops.row("trace", types=widen, shape=_of_matrix))

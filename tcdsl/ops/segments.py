@@ -77,13 +77,10 @@ def segment_reduce(
     made: Tensor = _BY_NAME[reduce](rows, places)
     counts = (places[:, 1:] - places[:, :-1]).unsqueeze(-1)
     if initial is not None:
-        made = {
-            "sum": lambda: made + initial,
-            "mean": lambda: made + initial,
-            "prod": lambda: made * initial,
-            "max": lambda: made.clamp(min=initial),
-            "min": lambda: made.clamp(max=initial),
-        }[reduce]()
+        if reduce in ("max", "min"):
+            made = made.clamp(**{"min" if reduce == "max" else "max": initial})
+        else:
+            made = made * initial if reduce == "prod" else made + initial
     if reduce == "mean":
         if initial is not None:  # of no elements
             counts = counts.clamp(min=1)

@@ -148,6 +148,8 @@ def _in_place(name: str) -> None:
         made = getattr(self, name)(*args, **kwargs)
         self.data = made.detach()
         if made.grad_fn is not None:
+            if name == "squeeze":
+                made_by(made, f"SqueezeBackward{4 if args or kwargs else 3}")
             set_fn(self, made.grad_fn, made.output_nr)
         return self
 

@@ -30,6 +30,8 @@ MORE = [
     "F.layer_norm(x, (3,))", "F.conv1d(z, z)", "F.max_pool2d(z, 1)", "F.pad(x, (1, 1))",
     "F.interpolate(z, scale_factor=2)", "z @ x", "z @ z", "torch.einsum('ij,jk->ik', x, x)",
     "torch.where(x > 0, x, y)", "F.cosine_similarity(x, y)", "F.pairwise_distance(x, y)",
+    "x[:1].squeeze(0)", "x.roll(1)", "(x * 1).normal_()", "torch.stack([x])", "(x**3).flatten()",
+    "(x[:1] * 1).squeeze_(0)", "(x * 1).fill_(2.0)", "x.put(i[0], x[0])", "torch.slogdet(x)[0]",
     "nn.LSTM(3, 2)(z)[0]", "nn.GRU(3, 2, batch_first=True)(z)[0]", "nn.LSTMCell(3, 2)(x)[1]",
 ]  # fmt: skip
 
