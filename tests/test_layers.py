@@ -102,7 +102,7 @@ ROOMS = {
     " tcdsl/library",
     "tcdsl/amp": "codegen/device tcdsl/core tcdsl/library",
     "tcdsl/as_torch": "grammar/text tcdsl/text tcdsl tcdsl/core tcdsl/ops tcdsl/tensors"
-    " tcdsl/layers tcdsl/nn tcdsl/optim",
+    " tcdsl/library tcdsl/layers tcdsl/nn tcdsl/cuda tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"

@@ -41,10 +41,16 @@ def eps_of_adam() -> None:
 
     @functools.wraps(now)
     def step_one(
-        self: Adam, x: Any, g: Any, state: dict[str, Any], group: dict[str, Any], decays: Pair
+        self: Adam,
+        x: Any,
+        g: Any,
+        state: dict[str, Any],
+        t: int,
+        group: dict[str, Any],
+        decays: Pair,
     ) -> None:
-        eps = group["eps"] / math.sqrt(1 - group["betas"][1] ** state["step"])
-        now(self, x, g, state, {**group, "eps": eps}, decays)
+        eps = group["eps"] / math.sqrt(1 - group["betas"][1] ** t)
+        now(self, x, g, state, t, {**group, "eps": eps}, decays)
 
     Adam._step_one = step_one  # type: ignore[method-assign]
 

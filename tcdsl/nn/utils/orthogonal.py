@@ -33,7 +33,7 @@ def _orthogonalised(matrix: Tensor) -> Tensor:
     """Return Q of ``QR``, of which R has a positive diagonal."""
     found, tau = library.geqrf(matrix)
     signs = found.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    return linalg.householder_product(found, tau) * signs
+    return library.orgqr(found, tau) * signs
 
 
 def _is_orthogonal(q: Tensor) -> bool:

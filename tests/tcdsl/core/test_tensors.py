@@ -197,7 +197,7 @@ def test_views_share_versions_and_data_has_its_own() -> None:
     v, d, own = x.view(2, 1), x.detach(), x.data
     plus_(v, 1.0)
     plus_(d, 1.0)
-    bits = retyped(x, np.dtype(np.int32).num, (2,), (1,))
+    bits = retyped(x, np.dtype(np.int32).num, (4,), (1,))
     assert x._version == v._version == d._version == bits._version == 2
     assert array(bits).tolist() == array(x).view(np.int32).tolist()
     plus_(own, 1.0)

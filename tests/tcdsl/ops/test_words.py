@@ -19,7 +19,7 @@ WORDS: list[tuple[str, type[Exception], str]] = [
      "dot : expected both vectors to have same dtype, but found Float and Double"),
     ("X.mm(X.double().t())", RuntimeError,
      "expected m1 and m2 to have the same dtype, but got: float != double"),
-    ("u.bmm(Y, Y.double())", RuntimeError, "expected scalar type Float but found Double"),
+    ("u.bmm(Y, Y.mT.double())", RuntimeError, "expected scalar type Float but found Double"),
     ("Y @ Y", RuntimeError,
      "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: [2, 3]."),
     ("F.linear(X, X, u.ones(4))", RuntimeError,
