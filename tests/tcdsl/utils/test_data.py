@@ -55,7 +55,7 @@ def test_sets() -> None:
     tc.manual_seed(0)
     parts = data.random_split(rows, [2, 1])
     assert sorted(int(p[i][1]) for p in parts for i in range(len(p))) == [0, 1, 2]
-    with pytest.raises(ValueError, match="add up to 3"):
+    with pytest.raises(ValueError, match="does not equal the length of the input dataset!"):
         data.random_split(rows, [2, 2])
     with pytest.raises(AssertionError):
         data.TensorDataset(tc.zeros(2), tc.zeros(3))
@@ -90,7 +90,7 @@ def test_batches_of_all_kinds() -> None:
     assert made["a"][1][1] == ("s", "s")
     assert made["p"].y.tolist() == [0, 1]
     assert made["n"].dtype is tc.float64
-    with pytest.raises(TypeError, match="collate_fn="):
+    with pytest.raises(TypeError, match="found <class .object.>$"):
         data.default_collate([object()])
 
 
