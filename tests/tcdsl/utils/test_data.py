@@ -90,7 +90,7 @@ def test_batches_of_all_kinds() -> None:
     assert made["a"][1][1] == ("s", "s")
     assert made["p"].y.tolist() == [0, 1]
     assert made["n"].dtype is tc.float64
-    with pytest.raises(TypeError, match="found <class .object.>$"):
+    with pytest.raises(TypeError, match=r"found <class .object.>$"):
         data.default_collate([object()])
 
 
