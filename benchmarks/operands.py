@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tcdsl as tc
-from tcdsl.calls.bindings import variant
+from tcdsl.calls.bindings import meanwhile
 from tcdsl.codegen import runtime
 from tcdsl.kernel import Kernel
 
@@ -33,7 +33,7 @@ def generic(text: str, like: Sequence[Any]) -> Kernel:
     It is what calls get once other sizes have come before, in this process also where they would
     go on without it for a while. Only where no size is left open, it is that of `kernel`.
     """
-    variant.LONG_FORMS.clear()
+    meanwhile.LONG_FORMS.clear()
     k = kernel(text)
     call = k.call(*like)
     call.variant.expect({name: n + 1 for name, n in call.sizes.items()}, call.spec.layouts)

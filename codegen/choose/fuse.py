@@ -126,7 +126,8 @@ def _run(program: Program, near: Sequence[Group], rows: bool, paddings: bool) ->
     for n, g in enumerate(near, 1):
         written.update(s.target for s in g.statements)
         wanted |= g.wanted() - written
-        if not begins_pieces and not in_turn and _overwrites(program, written, wanted):
+        may_go_on = begins_pieces or in_turn or (rows and _shares_reads(near[:n]))
+        if not may_go_on and _overwrites(program, written, wanted):
             break  # as any longer run does
         if n > 1 and can_join(program, near[:n], rows, paddings):
             count = n
@@ -214,10 +215,24 @@ def can_join(
 
 
 def _on_slices(program: Program, run: Sequence[Group]) -> tuple[Statement, ...] | None:
-    """Return the statements of a turn as one pass over their points, None if they are none."""
-    if not _is_in_turn(program, run[0]):
+    """Return statements as one pass over their points, None if they are none.
+
+    Outside of turns, which a phase more costs little, only where they share what they read.
+    """
+    if not (_is_in_turn(program, run[0]) or _shares_reads(run)):
         return None
     return in_one_pass(program, [s for g in run for s in g.statements])
+
+
+def _shares_reads(run: Sequence[Group]) -> bool:
+    """Whether each group but the first reads what one before it reads or makes."""
+    known: set[str] = set()
+    for k, g in enumerate(run):
+        reads = {r.tensor for s in g.statements for r in s.reads() if r.subs}
+        if k and known.isdisjoint(reads):
+            return False
+        known |= reads.union(s.target for s in g.statements)
+    return True
 
 
 def _is_in_turn(program: Program, g: Group) -> bool:

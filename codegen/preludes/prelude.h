@@ -168,6 +168,7 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
 #define TC_VECTOR_EXTREME(op, S, W, a, b, asked)                                                  \
   __builtin_ia32_##op##p##W##512_mask(                                                            \
       a, b, a, __builtin_ia32_cmpp##W##512_mask(asked, asked, 7, -1, 4), 4)
+#define TC_EXTREME(op, S, W, a, b, than) __builtin_ia32_##op##p##W##512_mask(a, b, a, -1, 4)
 #define TC_VECTOR_FLOAT(S, W)                                                                     \
   TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) { return TC_VECTOR_EXTREME(min, S, W, a, b, a); } \
   TC_FN tc_v##S tc_max_v##S(tc_v##S a, tc_v##S b) { return TC_VECTOR_EXTREME(max, S, W, a, b, a); } \
@@ -199,6 +200,12 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
     return tc_select_v##S(b != b, a, TC_EXTREME(max, S, W, a, b, >));                             \
   }
 #endif
+/* x, but not below low, then not above high. Neither is NaN; that of x passes. */
+#define TC_VECTOR_WITHIN(S, W)                                                                    \
+  TC_FN tc_v##S tc_within_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                            \
+    tc_v##S y = TC_EXTREME(max, S, W, low, x, >);                                                 \
+    return TC_EXTREME(min, S, W, high, y, <);                                                     \
+  }
 
 /* Fold the lanes: sum and product take halves in a fixed order; max and min hand NaN on. */
 #define TC_FOLD2(op, S) v = op(v, __builtin_shufflevector(v, v, 1, 0));
@@ -359,6 +366,7 @@ TC_FN void tc_store_range(void *to, int i, TC_MASK_s v) {
   TC_VECTOR_CHOICE(NS##f32, NS##i32) TC_VECTOR_CHOICE(NL##f64, NL##i64)                           \
   TC_VECTOR_INT(NS##i32) TC_VECTOR_INT(NL##i64)                                                   \
   TC_VECTOR_FLOAT(NS##f32, s) TC_VECTOR_FLOAT(NL##f64, d)                                               \
+  TC_VECTOR_WITHIN(NS##f32, s) TC_VECTOR_WITHIN(NL##f64, d)                                       \
   TC_VECTOR_FOLD(NS##i32, i32, NS) TC_VECTOR_FOLD(NL##i64, i64, NL)                               \
   TC_VECTOR_FOLD(NS##f32, f32, NS) TC_VECTOR_FOLD(NL##f64, f64, NL)                               \
   TC_VECTOR_MASK(NS##i32, i32, NS, NS##i32, i32, tc_v##NS##f32, s)                                \

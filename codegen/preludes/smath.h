@@ -301,14 +301,23 @@ TC_FN tc_f32 tc_log2_f32(tc_f32 x) { return tc_log_ends_f32(x, (tc_f32)tc_log_ne
 TC_FN tc_f32 tc_log10_f32(tc_f32 x) {
   return tc_log_ends_f32(x, (tc_f32)tc_log_near(x, 0x1.34413509f79ffp-2));
 }
+/* e^a for 0 <= a <= 90, and its inverse: of a small one 33 bits, one of float32 made one of 46. */
+TC_FN tc_f64 tc_exp_pair(tc_f32 a, tc_f64 *inverse) {
+  tc_f64 e = tc_exp2_near(a * 0x1.71547652b82fep+0), near = 1.0f / (tc_f32)e;
+  *inverse = near + near * (1.0 - e * near);
+  return e;
+}
+/* Below 1/4, where the difference loses digits, a series. */
 TC_FN tc_f32 tc_sinh_f32(tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(x), e = tc_exp_f64(a), y = 0.5 * (e - 1.0 / e);
-  y = a < 0.01 ? a + a * a * a * (1.0 / 6 + a * a * (1.0 / 120)) : y;
-  return (tc_f32)tc_copysign_f64(y, x);
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 inverse, e = tc_exp_pair(a > 90.0f ? 90.0f : a, &inverse), z = (tc_f64)a * a;
+  tc_f64 y = a + a * z * TC_POLY(f64, z, 1.0 / 6, 1.0 / 120, 1.0 / 5040);
+  return tc_copysign_f32((tc_f32)(a < 0.25f ? y : 0.5 * (e - inverse)), x);
 }
 TC_FN tc_f32 tc_cosh_f32(tc_f32 x) {
-  tc_f64 e = tc_exp_f64(tc_fabs_f64(x));
-  return (tc_f32)(0.5 * (e + 1.0 / e));
+  tc_f32 a = tc_fabs_f32(x);
+  tc_f64 inverse, e = tc_exp_pair(a > 90.0f ? 90.0f : a, &inverse);
+  return (tc_f32)(0.5 * (e + inverse));
 }
 TC_FN tc_f32 tc_asinh_f32(tc_f32 x) {
   tc_f64 a = tc_fabs_f64(x), y = tc_log_f64(a + __builtin_sqrt(a * a + 1.0));
@@ -443,12 +452,20 @@ TC_FN tc_f64 tc_angle(tc_f64 y, tc_f64 x) {
 TC_FN tc_f32 tc_atan_f32(tc_f32 x) {
   return (tc_f32)tc_copysign_f64(tc_angle(tc_fabs_f64(x), 1.0), x);
 }
+/* asin(a) up to a = 1/2, beyond of sqrt((1 - a) / 2), half of acos(a), to 33 bits: a root, no division. */
+TC_FN tc_f64 tc_asin_near(tc_f64 a) {
+  tc_f64 s = a <= 0.5 ? a * a : 0.5 - 0.5 * a, t = a <= 0.5 ? a : __builtin_sqrt(s);
+  tc_f64 p = TC_PAIRED(f64, s, 0.16666666686085643, 0.07499992404401838, 0.04464766388813485,
+                     0.030269138728589183, 0.023611817008891752, 0.010574415516912909,
+                     0.030974540371355073);
+  return t + t * s * p;
+}
 TC_FN tc_f32 tc_asin_f32(tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(x);
-  return (tc_f32)tc_copysign_f64(tc_angle(a, __builtin_sqrt((1.0 - a) * (1.0 + a))), x);
+  tc_f64 a = tc_fabs_f64(x), p = tc_asin_near(a);
+  return tc_copysign_f32((tc_f32)(a <= 0.5 ? p : 0x1.921fb54442d18p+0 - 2.0 * p), x);
 }
 TC_FN tc_f32 tc_acos_f32(tc_f32 x) {
-  tc_f64 a = tc_fabs_f64(x), y = tc_angle(__builtin_sqrt((1.0 - a) * (1.0 + a)), a);
+  tc_f64 a = tc_fabs_f64(x), p = tc_asin_near(a), y = a <= 0.5 ? 0x1.921fb54442d18p+0 - p : 2.0 * p;
   return (tc_f32)(x < 0.0f ? 0x1.921fb54442d18p+1 - y : y);
 }
 TC_FN tc_f32 tc_atan2_f32(tc_f32 y, tc_f32 x) {

@@ -32,7 +32,7 @@ Launcher(name, params, returns, slow, on_error, result_type=None, generics=(),
     `lend`) stands in the way, if all that comes by keyword are generics that are integers;
     `max_threads()` is how many threads a call may use at most.
 
-Launcher.install(entry, args, outs=None, generics=None)
+Launcher.install(entry, args, outs=None, generics=None, rule=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
     which Python or NumPy type it has; of arrays of other libraries their type; with or without
     `outs`) run the entry. 8192 forms are kept, of at most 16 MiB; one more takes the place of some
@@ -44,6 +44,10 @@ Launcher.install(entry, args, outs=None, generics=None)
     generics : tuple, optional
         A value for each, None for those that the call does not give. An integer counts by its
         value. Anything else is that very object: it must be one that means the same for ever.
+    rule : tuple of int, optional
+        How the entries of other forms follow from their extents (`kinds.c`): calls of the same
+        types, ranks and extents of 1, in C order, make and install their entry themselves where
+        it holds. ValueError if it does not give this entry. 64 rules are kept.
 Launcher.run(entry, args, outs=None, example=None)
     Run the entry now. Fresh outputs are made by the library of example, where it has a `model`,
     else they are NumPy's. Arrays must be exact ndarrays of the entry's form. ValueError if not, if

@@ -50,6 +50,7 @@ class Launcher:
         args: tuple[Any, ...],
         outs: tuple[Any, ...] | None = None,
         generics: tuple[Any, ...] | None = None,
+        rule: tuple[int, ...] | None = None,
     ) -> None: ...
     def run(
         self,

@@ -287,9 +287,11 @@ static inline PyObject *run_form(Launcher *l, PyObject *const *in, PyObject *con
   int row = words ? look_up(l, key, words) : -1;
   if (!words && PyErr_Occurred()) return NULL;
   if (may_record && is_for_recorded(l, in, &mood)) return PyObject_Vectorcall(l->recorded, args, nargsf, keywords);
-  if (row < 0) return NULL;
-  l->recent = row;
-  PyObject *result = run_entry(l, l->row[row].entry, in, out, &at);
+  if (row >= 0) l->recent = row;
+  Entry *e = row >= 0 ? l->row[row].entry : words ? entry_of_kind(l, key, (size_t)(w - key), words) : NULL;
+  if (!e) return NULL;
+  PyObject *result = run_entry(l, e, in, out, &at);
+  if (row < 0) Py_DecRef(&e->ob_base);
   if (!result && !at.has_run && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError))
     PyErr_Clear(); /* memory ended before anything ran: slow says for what */
   return result;

@@ -88,9 +88,9 @@ static void launcher_dealloc(Launcher *l) {
 
 /* Operands given from Python: in[] and out[] borrowed, *given set. */
 static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out,
-                       int *given, PyObject **last) {
+                       int *given, PyObject **last, PyObject **rule) {
   PyObject *e, *args, *outs = Py_None;
-  if (!PyArg_ParseTuple(call_args, "OO|OO", &e, &args, &outs, last)) return -1;
+  if (!PyArg_ParseTuple(call_args, rule ? "OO|OOO" : "OO|OO", &e, &args, &outs, last, rule)) return -1;
   if (Py_TYPE(e) != entry_type) {
     PyErr_SetString(PyExc_TypeError, "expected an Entry");
     return -1;
@@ -138,9 +138,9 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS], *values[MAX_GENERICS];
   tc_i64 key[KEY_WORDS], *w;
   Places at;
-  PyObject *generics = Py_None;
+  PyObject *generics = Py_None, *rule = Py_None;
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given, &generics) ||
+  if (operands_of(l, call_args, &e, in, out, &given, &generics, &rule) ||
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
   Py_ssize_t n = generics == Py_None ? 0 : tuple_length(generics);
@@ -164,6 +164,10 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   if (!kept) return PyErr_NoMemory();
   memcpy(kept, key, words * sizeof *kept);
   Row row = {mix_of(key, words), kept, words, (Entry *)Py_NewRef(e), n ? Py_NewRef(generics) : NULL, -1};
+  if (rule != Py_None && keep_kind(l, key, (size_t)(w - key), words, e, row.generics, rule)) {
+    free_row(row);
+    return NULL;
+  }
   return keep_row(l, row) ? NULL : Py_NewRef(Py_None);
 }
 
@@ -173,7 +177,7 @@ static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
   Places at = {.maker = 0, .has_run = 0};
   PyObject *example = Py_None;
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given, &example) ||
+  if (operands_of(l, call_args, &e, in, out, &given, &example, NULL) ||
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
   at.maker = lender_of(example);

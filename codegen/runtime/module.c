@@ -11,6 +11,7 @@
 #include "entry.c"
 #include "scalar.c"
 #include "table.c"
+#include "kinds.c"
 #include "outputs.c"
 #include "launch.c"
 #include "launcher.c"
@@ -57,13 +58,13 @@ static PyObject *m_set_cache_limit(PyObject *m, PyObject *bytes) {
   long long limit = PyLong_AsLongLong(bytes);
   if (limit < 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a negative limit");
   cache_limit = (size_t)limit;
-  if (cached_bytes > cache_limit) empty_cache();
+  if (cached_total() > cache_limit) empty_cache();
   return Py_NewRef(Py_None);
 }
 
 static PyObject *m_memory(PyObject *m, PyObject *unused) {
   (void)m, (void)unused;
-  return Py_BuildValue("nnn", (Py_ssize_t)live_bytes, (Py_ssize_t)cached_bytes, (Py_ssize_t)cache_limit);
+  return Py_BuildValue("nnn", (Py_ssize_t)live_bytes, (Py_ssize_t)cached_total(), (Py_ssize_t)cache_limit);
 }
 
 static PyMethodDef module_methods[] = {{"setup", m_setup, METH_VARARGS, NULL},

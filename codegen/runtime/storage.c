@@ -2,16 +2,25 @@
  *
  * A block is a Python object: its header, 64 bytes, stands in front of 64-byte aligned data, and an
  * array over the block holds it as base. When the array dies the block returns to its list, so that
- * a large fresh output does not page-fault on each call. The GIL guards everything here.
+ * a large fresh output does not page-fault on each call. Where a list is empty, what waits in the
+ * others is joined and cut anew (arena.c). The GIL guards everything here.
  */
 #include "ndarray.h"
 #include "tensor.h"
+#include "arena.c"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HEADER = 64, HUGE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, SIZE_CLASSES = 8 * 48 };
+enum {
+  HEADER = 64,
+  SMALL_BYTES = 4 << 10, /* blocks below, with their header, are the C library's */
+  HUGE_BYTES = 4 << 20,  /* blocks from there on are mappings of their own */
+  HUGE_PAGE = 2 << 20,
+  SIZE_CLASSES = 8 * 48,
+  MOST_ABOVE = 2 /* classes by which a huge block may be larger than it has to be: a quarter */
+};
 
 _Static_assert(sizeof(Storage) <= HEADER, "the header fits in front of the data");
 
@@ -54,31 +63,66 @@ static size_t total_of(size_t rounded) {
   return total < HUGE_BYTES ? total : (total + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
 }
 
-static Storage *block_new(size_t rounded) {
-  size_t total = total_of(rounded);
-  if (total >= HUGE_BYTES) return map_huge(total);
-  void *block;
-  return posix_memalign(&block, 64, total) ? NULL : block;
-}
+static inline int is_cut(size_t total) { return total >= SMALL_BYTES && total < HUGE_BYTES; }
+
+static size_t cached_total(void) { return cached_bytes + arena.touched; }
 
 static void block_free(Storage *s) {
   size_t total = total_of(s->bytes);
-  if (total >= HUGE_BYTES)
+  if (is_cut(total))
+    arena_give(s);
+  else if (total >= HUGE_BYTES)
     munmap(s, total);
   else
     free(s);
 }
 
-static size_t empty_cache(void) {
-  size_t freed = cached_bytes;
-  for (int c = 0; c < SIZE_CLASSES; c++)
+/* Free the blocks of classes [first, last) that wait. */
+static void free_lists(int first, int last) {
+  for (int c = first; c < last; c++)
     while (free_list[c]) {
       Storage *s = free_list[c];
       free_list[c] = s->next;
+      cached_bytes -= s->bytes;
       block_free(s);
     }
-  cached_bytes = 0;
+}
+
+static size_t empty_cache(void) {
+  size_t freed = cached_total();
+  free_lists(0, SIZE_CLASSES);
+  arena_release();
   return freed;
+}
+
+/* Join what waits in the lists of blocks that are cut; whether there was any. */
+static int join_lists(void) {
+  size_t before = cached_bytes, rounded;
+  free_lists(class_of(SMALL_BYTES - HEADER, &rounded), class_of(HUGE_BYTES - HEADER, &rounded));
+  if (cached_total() > cache_limit) arena_release(); /* headers count too, once they are between */
+  return before > cached_bytes;
+}
+
+static Storage *block_new(size_t rounded) {
+  size_t total = total_of(rounded);
+  if (total >= HUGE_BYTES) return map_huge(total);
+  void *block;
+  if (!is_cut(total)) return posix_memalign(&block, 64, total) ? NULL : block;
+  if (!(block = arena_take_warm(total)) && join_lists()) block = arena_take_warm(total);
+  return block ? block : arena_take(total);
+}
+
+/* A block of the class that waits in its list, or a huge one of the next classes; NULL where none does. */
+static Storage *waiting(int c, size_t rounded) {
+  int last = total_of(rounded) < HUGE_BYTES ? c : c + MOST_ABOVE;
+  for (; c <= last && c < SIZE_CLASSES; c++)
+    if (free_list[c]) {
+      Storage *s = free_list[c];
+      free_list[c] = s->next;
+      cached_bytes -= s->bytes;
+      return s;
+    }
+  return NULL;
 }
 
 /* A new reference to a block of at least so many bytes, contents undefined; NULL with MemoryError. */
@@ -89,11 +133,8 @@ static Storage *storage_new(size_t bytes) {
   }
   size_t rounded;
   int c = class_of(bytes, &rounded);
-  Storage *s = free_list[c];
-  if (s) {
-    free_list[c] = s->next;
-    cached_bytes -= rounded;
-  } else {
+  Storage *s = waiting(c, rounded);
+  if (!s) {
     s = block_new(rounded);
     if (!s && empty_cache()) s = block_new(rounded);
     if (!s) {
@@ -108,8 +149,8 @@ static Storage *storage_new(size_t bytes) {
   }
   s->version = 0;
   s->owner = NULL;
-  s->spare = rounded - bytes < UINT_MAX ? (unsigned)(rounded - bytes) : UINT_MAX;
-  live_bytes += rounded - s->spare;
+  s->spare = s->bytes - bytes < UINT_MAX ? (unsigned)(s->bytes - bytes) : UINT_MAX;
+  live_bytes += s->bytes - s->spare;
   PyObject_Init(&s->ob_base, storage_type);
   return s;
 }
@@ -154,11 +195,12 @@ static void storage_dealloc(Storage *s) {
     return;
   }
   live_bytes -= s->bytes - s->spare;
-  if (cached_bytes + s->bytes > cache_limit)
+  if (cached_total() + s->bytes > cache_limit)
     empty_cache(); /* blocks of sizes no longer in use would keep out those that are */
-  if (s->bytes > cache_limit)
+  if (s->bytes > cache_limit) {
     block_free(s);
-  else {
+    arena_release();
+  } else {
     s->next = free_list[s->size_class];
     free_list[s->size_class] = s;
     cached_bytes += s->bytes;

@@ -11,6 +11,8 @@ typedef struct {
   int next; /* row of the same bucket, or -1 */
 } Row;
 
+typedef struct Kind Kind; /* kinds.c */
+
 typedef struct {
   PyObject ob_base;
   vectorcallfunc call;
@@ -28,6 +30,8 @@ typedef struct {
   tc_u32 chance;
   Row *row;
   int *bucket; /* its first row, or -1 */
+  int kinds;
+  Kind *kind; /* what gives forms without a row their entries */
 } Launcher;
 
 static PyTypeObject *launcher_type;
@@ -247,6 +251,8 @@ static int keep_row(Launcher *l, Row row) {
   return failed;
 }
 
+static void forget_kinds(Launcher *l);
+
 static void forget(Launcher *l) {
   Row *row = l->row;
   int rows = l->rows;
@@ -257,6 +263,7 @@ static void forget(Launcher *l) {
   l->table_bytes = 0;
   for (int i = 0; i < rows; i++) free_row(row[i]);
   free(row);
+  forget_kinds(l);
 }
 
 /* See to it that keys hold the values of the scalars that an entry's sizes depend on. */

@@ -8,11 +8,12 @@ static PyObject *t_call(PyObject *launcher, PyObject *const *in, PyObject *const
   key[0] = out != NULL;
   size_t words = key_of(l, in, out, key, key + 1, &at, &mood);
   int row = words ? look_up(l, key, words) : -1;
-  if (row < 0) return NULL;
-  l->recent = row;
-  Entry *e = l->row[row].entry;
+  if (row >= 0) l->recent = row;
+  Entry *e = row >= 0 ? l->row[row].entry : words ? entry_of_kind(l, key, 1, words) : NULL;
+  if (!e) return NULL;
   if (entry) *entry = Py_NewRef(e);
   PyObject *result = run_entry(l, e, in, out, &at);
+  if (row < 0) Py_DecRef(&e->ob_base);
   if (result) return result;
   if (entry) Py_CLEAR(*entry);
   if (!at.has_run && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError))

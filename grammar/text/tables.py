@@ -36,7 +36,9 @@ def read() -> Any | None:
         kept = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_with_numbers)
         if kept["lark"] != lark.__version__ or kept["grammar"] != _digest(_grammar()):
             return None
-        return lark.Lark.load(kept["tables"])
+        from tcdsl.grammar.text.scanner import use_words  # on use: it asks what Lark hides
+
+        return use_words(lark.Lark.load(kept["tables"]))
     except (OSError, ValueError, LookupError, TypeError, AssertionError, RecursionError) as error:
         raise InternalError(
             f"'{path}', which came with tcdsl, is missing or damaged: install tcdsl again\n"

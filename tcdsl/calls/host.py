@@ -13,6 +13,7 @@ from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall, Outputs
 from tcdsl.calls.dispatch import Dispatch
+from tcdsl.calls.kinds import Kinds, Rule
 from tcdsl.calls.operands.arguments import Array, as_array, check_integer
 from tcdsl.calls.operands.foreign import has_dlpack, like, written
 from tcdsl.calls.process.bounded import thinned
@@ -35,6 +36,7 @@ class HostCalls:
         self._dispatch = dispatch
         self._launcher = launcher
         self._entries: dict[Any, Entry] = {}
+        self._kinds = Kinds(dispatch.session)
         self._lock = Lock()
 
     def forget(self, variant: Variant) -> None:
@@ -98,43 +100,52 @@ class HostCalls:
         if candidate is not None:
             return self._launcher.run(call.entry(candidate), call.operands, call.outs, example)
         with self._lock:  # what another thread's tuning makes stale is not installed after it
-            entry = self._entry(call)
+            entry, rule = self._entry(call)
             if self._dispatch.is_settled(call):
-                self._install(entry, call.operands, call.outs, given.generics)
+                self._install(entry, call.operands, call.outs, given.generics, rule)
                 pairs = zip(
                     (*call.operands, *(call.outs or ())),
                     (*given.values, *(given.outputs or ())),
                     strict=False,  # without outputs given there are none to read
                 )
                 if any(a is not v for a, v in pairs):
-                    self._install_as_given(entry, call, given)
+                    self._install_as_given(entry, call, given, rule)
         return self._launcher.run(entry, call.operands, call.outs, example)
 
-    def _install_as_given(self, entry: Entry, call: KernelCall, given: Arguments) -> None:
+    def _install_as_given(
+        self, entry: Entry, call: KernelCall, given: Arguments, rule: Rule | None
+    ) -> None:
         """Let the launcher take arrays of other libraries itself, where it can read them."""
         outs = call.outs
         if outs is not None and given.outputs is not None:
             pairs = zip(outs, given.outputs, strict=True)
             outs = tuple(v if has_dlpack(v) else o for o, v in pairs)
         with contextlib.suppress(ValueError):  # a copy is what fits the entry, not what was given
-            self._install(entry, given.values, outs, given.generics)
+            self._install(entry, given.values, outs, given.generics, rule)
 
     def _install(
-        self, entry: Entry, operands: Outputs, outs: Outputs | None, generics: Mapping[str, Any]
+        self,
+        entry: Entry,
+        operands: Outputs,
+        outs: Outputs | None,
+        generics: Mapping[str, Any],
+        rule: Rule | None,
     ) -> None:
         """Let the launcher run calls of this form itself, where generics have these values."""
         if all(map(is_lasting, generics.values())):
             values = tuple(generics.get(g.name) for g in self._dispatch.definition.generics)
-            self._launcher.install(entry, operands, outs, values)
+            self._launcher.install(entry, operands, outs, values, rule)
 
-    def _entry(self, call: KernelCall) -> Entry:
-        """Return the entry of a call's form, with the executable that serves it."""
+    def _entry(self, call: KernelCall) -> tuple[Entry, Rule | None]:
+        """Return the entry of a call's form, and how those of others follow, where it is new."""
         key = call.key
         entry = self._entries.get(key)
-        if entry is None:
-            self._entries = thinned(self._entries, _MAX_ENTRIES)
-            entry = self._entries[key] = call.entry(self._dispatch.executable_for(call))
-        return entry
+        if entry is not None:
+            return entry, None
+        self._entries = thinned(self._entries, _MAX_ENTRIES)
+        compiled = self._dispatch.executable_for(call)
+        entry = self._entries[key] = call.entry(compiled)
+        return entry, self._kinds.rule(call, compiled)
 
 
 def _example(values: Sequence[Any], arrays: Sequence[Array]) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from functools import lru_cache
 
+from tcdsl.calls.bindings.executables import Sizes
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.rankfree import view_of
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
-from tcdsl.calls.bindings.variant import Sizes, spec_for
+from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.derived.differentiated import sizes_of_backward
 from tcdsl.grammar.text.stack import on_own_stack

@@ -18,9 +18,10 @@ from tcdsl.plain.kernel import PlainKernel
 
 if TYPE_CHECKING:
     from tcdsl.calls.bindings.aside import Aside
+    from tcdsl.calls.bindings.executables import Sizes
     from tcdsl.calls.bindings.settings import Settings
     from tcdsl.calls.bindings.signature import Signature
-    from tcdsl.calls.bindings.variant import Sizes, Variant
+    from tcdsl.calls.bindings.variant import Variant
     from tcdsl.grammar.text.nodes import Program
     from tcdsl.grammar.types.typed import Tensor
 

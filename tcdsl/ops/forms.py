@@ -18,6 +18,7 @@ from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
+from tcdsl.calls.kinds import Kinds
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
@@ -107,6 +108,7 @@ class Forms:
         self.lock = Lock()
         self.keeps_extra = True
         self.recipes = Recipes(self, Forms)
+        self._kinds = Kinds(session)
         self._pure: Forms | None = None  # the same op with fresh results
         self.calls_on_gpus: TensorCalls | None = None  # once there were some
         several = len(self.returns) > 1
@@ -228,12 +230,14 @@ class Forms:
             call = replace(call, outs=self._written(call, outs))
         if self.meaning.is_tunable:
             record.noted(self, call)
-        entry = call.entry(self.dispatch.executable_for(call))
+        compiled = self.dispatch.executable_for(call)
+        entry = call.entry(compiled)
         installed = tuple(
             v if isinstance(v, Tensor) or not t.shape else a
             for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
         )
-        self.launcher.install(entry, installed, outs)
+        rule = self._kinds.rule(call, compiled)
+        self.launcher.install(entry, installed, outs, None, rule)
         try:
             return self.op.run(entry, values, outs)
         except MemoryError:

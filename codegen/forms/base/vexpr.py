@@ -290,6 +290,10 @@ class LaneScope:
                 return ir.Bin("!=", v, v, t)
             case typed.Builtin("fabs", args):
                 return vector_call("abs", t, *map(self._vector, args))
+            case typed.Builtin("clamp" | "hardtanh", (_, typed.Lit(), typed.Lit()) as args) if (
+                e.dtype.is_float
+            ):
+                return vector_call("within", t, *map(self._vector, args))  # no NaN among the bounds
             case typed.Builtin(name, args):
                 return vector_call(name, t, *map(self._vector, args))
             case _:

@@ -18,7 +18,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.points.scatter_copies import has_parts, lower_copies, parts_of
-from tcdsl.codegen.forms.points.scatter_points import Scatter, scatter_of
+from tcdsl.codegen.forms.points.scatter_points import NARROW, Scatter, scatter_of
 from tcdsl.codegen.forms.points.scatter_rows import FILL_NS, lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import SERIAL_NS, wall_ns
@@ -121,7 +121,7 @@ def _has_copies(ctx: Context) -> bool:
     columns = Size.const(1)
     for r in found.columns:
         columns = columns * r.extent
-    return not ctx.at_least(columns, 5) and has_parts(ctx, found)
+    return not ctx.at_least(columns, NARROW) and has_parts(ctx, found)
 
 
 FORM = Form("scatter", matches, knobs, default, cost_ns, lower, takes_any_points=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
@@ -20,6 +21,8 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Range
 
+NARROW = 5  # columns: fewer may have copies
+
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
@@ -27,9 +30,11 @@ class Scatter:
 
     Points that differ in meeting indices may write one element. Of the indices in which the write
     is injective, slabs choose rows as well (`dI(n, P(n, i))`: each n is a scatter of its own),
-    columns do not. keys are the dimensions of the target whose subscripts tell the row, the widest
-    first. own[d] is the slab or column that alone, and wholly, is the subscript of dimension d;
-    None for keys. It is empty if there is a dimension of another kind.
+    columns do not; but where points that meet are nearer in memory (`dX(n, I(i))`) there are no
+    columns, through all of which a point would walk. keys are the dimensions of the target whose
+    subscripts tell the row, the widest first. own[d] is the slab or column that alone, and wholly,
+    is the subscript of dimension d; None for keys. It is empty if there is a dimension of another
+    kind.
     """
 
     statement: Statement
@@ -58,6 +63,8 @@ def scatter_of(ctx: Context) -> Scatter | None:
         return None
     chosen = {name for d in keys for name in indices_of(s.subs[d])}
     inner = innermost(ops, s)
+    if inner in names and ctx.at_least(_width(s, apart - chosen), NARROW):
+        chosen |= apart
     columns = sorted(
         (r for r in s.outputs if r.name in apart and r.name not in chosen),
         key=lambda r: r.name == inner,
@@ -81,6 +88,11 @@ def scatter_of(ctx: Context) -> Scatter | None:
         tuple(sorted(keys, key=lambda d: -ctx.extent(buffer.shape[d]))),
         tuple(own) if whole else (),
     )
+
+
+def _width(s: Statement, columns: Collection[str]) -> Size:
+    """Return how many elements a point has in columns."""
+    return prod((r.extent for r in s.outputs if r.name in columns), start=Size.const(1))
 
 
 Place = Callable[[Sequence[Expr]], Load]  # the element at subscripts

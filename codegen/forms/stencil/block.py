@@ -2,142 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
-from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_unsafe, is_woven, place_of
+from tcdsl.codegen.forms.stencil.problem import Place, is_unsafe, place_of
+from tcdsl.codegen.forms.stencil.walk import Level, Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Stmt, Var, Vector
-from tcdsl.codegen.loops.names import fresh, numbered
+from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Var, Vector
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.program.affine import Affine
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
-
-Region = frozenset[Bound]  # lanes in which all of these hold
-
-
-class Names:
-    """Names of one function that are none of the program's."""
-
-    def __init__(self, taken: frozenset[str]) -> None:
-        self._taken = set(taken)
-
-    def fresh(self, stem: str) -> str:
-        """Return an unused name that starts with stem."""
-        return numbered(stem, self._taken)
-
-    def alone(self, stem: str) -> str:
-        """Return stem, or with something behind it where it is taken."""
-        name = fresh(stem, frozenset(self._taken))
-        self._taken.add(name)
-        return name
-
-
-@dataclass
-class Level:
-    """Statements of a loop's body, and what they have computed."""
-
-    stmts: list[Stmt] = field(default_factory=list)
-    known: dict[object, Expr] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """lanes points: values of taps, and how far indices are from their variables."""
-
-    taps: Mapping[str, int]
-    shift: Mapping[str, int]
-
-
-class Walk:
-    """What all points of a nest share: how memory is reached, what is computed before loops.
-
-    Parameters
-    ----------
-    ctx, stencil
-        The group.
-    index
-        The variables of the output indices.
-    names
-        Of the function, where other nests have some of them.
-    """
-
-    def __init__(
-        self,
-        ctx: Context,
-        stencil: Stencil,
-        index: Mapping[str, Var],
-        names: Names | None = None,
-    ) -> None:
-        self.ctx = ctx
-        self.stencil = stencil
-        self.index = index
-        self.operands = ctx.operands
-        self.names = names or Names(ctx.operands.taken)
-        self.lanes = vexpr.lanes_of(stencil.bits, ctx.machine)
-        self.unit = Level()  # of a task's part: one value of each outer index
-        self.is_woven = is_woven(ctx, stencil)
-
-    # ---- bounds
-
-    def value(self, bound: Bound) -> Expr:
-        """Return the number that is not negative where a bound holds, at the variables."""
-        terms = [b.mul(self.index[n], k) for n, k in bound.terms]
-        return b.add(*terms, self.operands.size(bound.const))
-
-    def holds(self, bound: Bound) -> Expr:
-        """Return whether a bound holds at the variables."""
-        return b.compare(">=", self.value(bound), 0)
-
-    def always(self, bound: Bound) -> bool:
-        """Whether a bound holds at all points; not asked where masks cost no more than a load."""
-        if self.ctx.machine.has_masks:
-            return False
-        ranges = {r.name: r for r in self.stencil.statement.outputs}
-        if not {n for n, _ in bound.terms} <= {*ranges}:
-            return False
-        least, _ = Affine(bound.terms, bound.const).ends(ranges)
-        return is_nonnegative(self.ctx.bind(least))
-
-    def ends(self, bound: Bound, name: str) -> tuple[Expr | None, Expr | None]:
-        """Return the least value of an index for which a bound holds, and the first too large."""
-        k = bound.coefficient(name)
-        rest = self.value(Bound(tuple(t for t in bound.terms if t[0] != name), bound.const))
-        if abs(k) != 1:
-            rest = _floor_div(rest, abs(k))
-        return (b.sub(0, rest), None) if k > 0 else (None, b.add(rest, 1))
-
-    # ---- memory
-
-    def pointer(self, place: Place) -> Var:
-        """Return where a tensor's elements begin for the outer indices: declared once a unit."""
-        inner = {self.stencil.lane.name, *(t for t, _ in self.stencil.taps)}
-        if self.stencil.row is not None:
-            inner.add(self.stencil.row.name)
-        fixed = tuple(t for t in place.terms if t[0] not in inner)
-        key = (place.tensor, fixed)
-        base = self.operands.pointer(place.tensor)
-        if not fixed:
-            return base
-        if key not in self.unit.known:
-            assert isinstance(base.type, Pointer)
-            kind = Pointer(base.type.dtype, const=base.type.const)
-            at = b.add(*(b.mul(self.index[n], self.operands.size(step)) for n, step in fixed))
-            p = Var(self.names.fresh(f"{base.name}_at"), kind)
-            self.unit.stmts.append(Let(p, b.offset(base, at)))
-            self.unit.known[key] = p
-        found = self.unit.known[key]
-        assert isinstance(found, Var)
-        return found
 
 
 class Block:
@@ -373,10 +249,3 @@ class Block:
         else:
             mask = self.mask(self.region(self.base, spot))
             self.level.stmts.append(b.do(f"tc_storet_{name}", at, mask, value))
-
-
-def _floor_div(e: Expr, by: int) -> Expr:
-    known = b.value_of(e)
-    if known is not None:
-        return b.c64(known // by)
-    return b.call("tc_div_i64", e, by, type=I64)

@@ -22,7 +22,8 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.kept import registers_of
-from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest, units_of
+from tcdsl.codegen.forms.stencil.lines import Cut
+from tcdsl.codegen.forms.stencil.nest import StencilNest, units_of
 from tcdsl.codegen.forms.stencil.pieces import Piece, pieces_of
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, reloads
 from tcdsl.codegen.loops import build as b

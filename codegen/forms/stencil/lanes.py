@@ -13,8 +13,9 @@ from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.expr import Values
-from tcdsl.codegen.forms.stencil.block import Block, Region, Spot, Walk
+from tcdsl.codegen.forms.stencil.block import Block
 from tcdsl.codegen.forms.stencil.problem import guard_of, is_unsafe
+from tcdsl.codegen.forms.stencil.walk import Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Const, Expr, Let, Scalar, Var, Vector
 from tcdsl.codegen.program.expressions import indices_of

@@ -20,13 +20,14 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.scalars import narrow
-from tcdsl.codegen.forms.stencil.block import Level, Spot
 from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.find import weights_of
 from tcdsl.codegen.forms.stencil.lanes import scope_at
-from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
+from tcdsl.codegen.forms.stencil.lines import Cut
+from tcdsl.codegen.forms.stencil.nest import StencilNest
 from tcdsl.codegen.forms.stencil.order import in_order
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
+from tcdsl.codegen.forms.stencil.walk import Level, Spot
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pickle
 
-from tcdsl.calls.bindings.variant import Layouts, Sizes, Variant
+from tcdsl.calls.bindings.executables import Sizes
+from tcdsl.calls.bindings.meanwhile import Layouts
+from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.typed import CheckedDef

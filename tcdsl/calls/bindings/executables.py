@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.index import Index, Own
 from tcdsl.calls.process.locks import Lock
@@ -90,6 +90,14 @@ class Executables:
                     regimes.append((regime, found))
                     return found
             return None
+
+    def is_served_alike(self, compiled: Compiled, sizes: Mapping[str, Any]) -> bool:
+        """Whether sizes for which no call has to compile get this executable; see `Variant`."""
+        with self._lock:
+            for regime, one in self._generic.get(compiled.spec, ()):
+                if regime.holds(sizes):
+                    return one is compiled
+            return False
 
     def for_all(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled:
         """Compile the executable of the CPU for all sizes of the regime of these."""

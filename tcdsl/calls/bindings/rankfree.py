@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.executables import Compiled, Executables
 from tcdsl.calls.bindings.index import Index
@@ -119,6 +119,16 @@ class RankFree:
             if self._first is None:
                 self._first = call
             return self._first == call
+
+    def is_served_alike(self, compiled: Compiled, extents: Sequence[Any]) -> bool:
+        """Whether operands of these extents, walked alike, get this executable; see `Variant`."""
+        with self._lock:
+            for ranks, made in self._by_ranks.items():
+                if made.compiled.get((compiled.spec, compiled.config)) is compiled:
+                    of = size_names if len(ranks) == 1 else row_sizes
+                    names = of(self._taken, *ranks)
+                    return made.is_served_alike(compiled, dict(zip(names, extents, strict=True)))
+            return False
 
     def forget_choices(self) -> None:
         """Choose anew; what was compiled stays."""

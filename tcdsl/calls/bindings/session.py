@@ -314,7 +314,7 @@ class Session:
 
     def tuned(self, variant: Variant) -> Callable[[Spec], Config | None]:
         """Return how to find the config of an exact specialisation; see `Variant.executable`."""
-        if not self._has_configs:
+        if not self.has_configs:
             return lambda spec: None
         from tcdsl.calls.bindings.tuned import tuned_config  # on use: it needs SQLite
 
@@ -324,7 +324,7 @@ class Session:
         """Return how to find another size's config that suits a specialisation."""
 
         def found(exact: Spec, left_open: Spec | None = None) -> Config | None:
-            if not self._has_configs:
+            if not self.has_configs:
                 return None
             from tcdsl.calls.bindings import tuned  # on use: it needs SQLite
 
@@ -336,7 +336,8 @@ class Session:
         return found
 
     @property
-    def _has_configs(self) -> bool:
+    def has_configs(self) -> bool:
+        """Whether calls look for tuned configs."""
         settings = self.settings
         return settings.tune != "off" and (bool(settings.configs) or self.database.exists())
 

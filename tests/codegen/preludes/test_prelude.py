@@ -304,6 +304,10 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_store_v##S(out + n, tc_keep_v##S(tc_below_v##S(x, e), one, one * 0));                      \
     out[2 * n] = (tc_##T)tc_hmin_v##SI(tc_where_v##S(e, a[n], tc_iota_v##SI(0)) & 1023);          \
   }
+#define WITHIN(S, T, N)                                                                           \
+  TC_EXPORT void within_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {              \
+    tc_store_v##S(out, tc_within_v##S(tc_load_v##S(a), tc_splat_v##S(low), tc_splat_v##S(high))); \
+  }
 /* The scans of a vector, one after the other. */
 #define SCANS(S, T, N)                                                                            \
   TC_EXPORT void scans_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
@@ -322,7 +326,7 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_storew_v##NS##i32(out, n, tc_loadn_v##NS##i32(a, 0, n));                                   \
   }
 #define ALL(NS, NL)                                                                               \
-  LONGS(NS)                                                                                       \
+  LONGS(NS) WITHIN(NS##f32, f32, NS) WITHIN(NL##f64, f64, NL)                                     \
   PLACES(NS##f32, f32, NS, NS##i32) PLACES(NS##i32, i32, NS, NS##i32)                             \
   PLACES(NL##f64, f64, NL, NL##i64) PLACES(NL##i64, i64, NL, NL##i64)                             \
   SCANS(NS##f32, f32, NS) SCANS(NS##i32, i32, NS) SCANS(NL##f64, f64, NL) SCANS(NL##i64, i64, NL) \
@@ -431,6 +435,23 @@ def test_what_beats_an_extreme_and_where_one_is(vectors: ctypes.CDLL, dtype: np.
         np.testing.assert_array_equal(out[lanes:-1], ~np.isnan(e) & ~(x >= e))
         held = (e == x[0]) | np.isnan(e)
         assert out[-1] == (held.argmax() if held.any() else 1023)
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES[:2], ids=str)
+def test_what_is_held_within_numbers_hands_nan_on(
+    vectors: ctypes.CDLL, dtype: np.dtype[Any]
+) -> None:
+    lanes = lanes_of(vectors, dtype)
+    values = np.array([np.nan, -np.inf, -3, -0.0, 0.0, 2.5, 7, np.inf], dtype)
+    out = np.empty(lanes, dtype)
+    for low, high in ((-2, 3), (0, 5), (4, 1)):
+        for shift in range(len(values)):
+            a = np.resize(np.roll(values, shift), lanes)
+            call(vectors, f"within_{c(dtype)}", out, a, low, high)
+            below = np.where(a < low, low, a)
+            want = np.where(below > high, high, below)
+            np.testing.assert_array_equal(out, want)
+            np.testing.assert_array_equal(np.signbit(out), np.signbit(want))
 
 
 @pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)

@@ -1,4 +1,4 @@
-"""Pointwise statements of a turn are one pass where each point has elements of its own."""
+"""Pointwise statements are one pass where each point has elements of its own."""
 
 from __future__ import annotations
 
@@ -58,6 +58,27 @@ def test_a_turn_is_one_pass(lines: str, count: int) -> None:
 )
 def test_what_points_have_in_common_waits(lines: str, why: str) -> None:
     assert passes(turn(lines)) == [1, 1], why
+
+
+GATE = """def f(float(N,2,M) X, float(N,M) D) -> (float(N,2,M) O) {
+    s(i, j) = sigmoid(X(i, 1, j))  O(i, 0, j) = D(i, j) * s(i, j)
+    O(i, 1, j) = D(i, j) * X(i, 0, j) * s(i, j) * (1 - s(i, j)) }"""
+STACK = "def f(float(N) A, float(N) B) -> (float(2,N) O) { O(0, i) = A(i)  O(1, i) = B(i) }"
+
+
+@pytest.mark.cc
+def test_outside_of_turns_what_shares_its_reads_is_one_pass() -> None:
+    def found(text: str) -> list[int]:
+        groups = partitions(program_of(check(parse(text))))[0].groups
+        return [len(g.statements) for g in groups]
+
+    assert found(GATE) == [3]
+    assert found(STACK) == [1, 1]
+    rng = np.random.default_rng(0)
+    sizes = ((3, 5), (17, 33), (0, 4))
+    x = [rng.normal(size=(n, 3, m)).astype(np.float32) for n, m in sizes]
+    problems = [problem(GATE, a[:, :2], a[:, 2]) for a in x]
+    differential([Case(p, exact=False) for p in problems], terms=8)
 
 
 def random_turns(rng: np.random.Generator) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import subprocess
 import sys
 import textwrap
 import threading
 import warnings
 import weakref
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,57 @@ def test_the_limit_is_kept(kernels: Any) -> None:
         assert runtime.memory()[1] == 0
         with pytest.raises(ValueError, match="negative"):
             runtime.set_cache_limit(-1)
+    finally:
+        runtime.set_cache_limit(limit)
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def test_outputs_of_another_size_take_the_memory_of_those_before(kernels: Any) -> None:
+    k = kernels.add1()
+    runtime.empty_cache()
+    live = runtime.memory()[0]
+
+    def step(n: int) -> None:
+        a = np.ones(n, np.float32)
+        kept = [k(a, a) for _ in range(4 << 20 >> 2 >> n.bit_length())]
+        assert all(c[0] == c[-1] == 2 for c in kept)
+
+    sizes = (10_000, 11_000, 12_500, 14_500, 7_000)
+    for n in sizes:  # the forms
+        k(np.zeros(n, np.float32), np.zeros(n, np.float32))
+    step(14_500)
+    held, faults = runtime.memory()[1], _faults()
+    for n in (*sizes, *sizes):
+        step(n)
+    assert runtime.memory()[0] == live
+    assert runtime.memory()[1] < 1.2 * held
+    assert _faults() - faults < 500, "ten steps of 500 pages and more"
+
+
+def test_blocks_of_all_sizes_come_and_go(kernels: Any) -> None:
+    k, chance = kernels.add1(), np.random.default_rng(0)
+    operands = [np.full(n, n, np.float32) for n in chance.integers(1, 100_000, 30)]
+    limit, live = runtime.memory()[2], runtime.memory()[0]
+    held: list[Any] = []
+    try:
+        for turn in range(900):
+            if turn % 300 == 299:
+                tc.empty_cache()
+                runtime.set_cache_limit((limit, 4 << 20, 0)[turn // 300])
+            if len(held) > chance.integers(60):
+                c = held.pop(chance.integers(len(held)))
+                assert c[0] == c[-1] == 2 * len(c)
+            a = operands[chance.integers(len(operands))]
+            held.append(k(a, a))
+            assert held[-1].ctypes.data % 64 == 0
+        c = None
+        spans = sorted((c.ctypes.data, c.nbytes) for c in held)
+        assert all(a + n <= b for (a, n), (b, _) in pairwise(spans)), "no two meet"
+        assert runtime.memory()[0] - live == sum(c.nbytes for c in held)
+        assert runtime.memory()[1] == 0, "a limit of 0 keeps nothing"
     finally:
         runtime.set_cache_limit(limit)
 

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lark.exceptions import UnexpectedInput
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text import tables
@@ -44,6 +46,22 @@ def test_the_tables_beside_the_grammar_are_its_own() -> None:
     assert kept is not None, f"they are of another Lark or grammar: see {tables.__file__}"
     for entry in (*CATALOG, {"tc": EVERYTHING}):
         assert kept.parse(entry["tc"]) == built.parse(entry["tc"])
+    for cut in range(0, len(EVERYTHING), 397):
+        for between in ("@", "def", "argmax=!"):
+            text = EVERYTHING[:cut] + between + EVERYTHING[cut + 2 :]
+            assert told(kept, text) == told(built, text)
+
+
+def told(parser: Any, text: str) -> object:
+    """Return a tree with the places of its tokens; or what is wrong, where, and what may stand."""
+    try:
+        tree = parser.parse(text)
+    except UnexpectedInput as fault:
+        allowed: Any = getattr(fault, "allowed", None) or getattr(fault, "expected", ())
+        return type(fault), fault.pos_in_stream, sorted(map(str, allowed))
+    return tree, [
+        (x.type, x.start_pos, x.end_pos, x.line) for x in tree.scan_values(lambda _: True)
+    ]
 
 
 @pytest.mark.parametrize(("what", "other"), [("lark", "0.1"), ("grammar", "0" * 64)])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings import aside, meanwhile
 from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.runtime import Entry
@@ -108,8 +108,8 @@ def test_calls_in_reverse_have_their_own_where_one_for_all_takes_long(
     begun: list[bytes], compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the first sizes have theirs: what is expected of them decides, not who comes first."""
-    monkeypatch.setattr(variant, "LONG_FORMS", {form.name for form in forms.CPU})
-    monkeypatch.setattr(variant, "MEANWHILE", 2)
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", {form.name for form in forms.CPU})
+    monkeypatch.setattr(meanwhile, "MEANWHILE", 2)
     made, pulls = tc.define(BY_ROWS).with_grad(), []
     for m in (3, 4, 6):
         y, pull = made(np.ones((m, m), np.float32))
@@ -127,8 +127,8 @@ def test_calls_in_reverse_have_their_own_where_one_for_all_takes_long(
 def test_sizes_that_calls_would_have_built_aside_are_left_to_them(
     begun: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variant, "LONG_FORMS", {form.name for form in forms.CPU})
-    monkeypatch.setattr(variant, "MEANWHILE", 2)
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", {form.name for form in forms.CPU})
+    monkeypatch.setattr(meanwhile, "MEANWHILE", 2)
     kernel = tc.define(BY_ROWS)
     made = kernel.with_grad()
     for m in (3, 4, 6, 7):

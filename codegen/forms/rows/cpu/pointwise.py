@@ -10,7 +10,8 @@ from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu import tasks
-from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, next_to_each_other, takes
+from tcdsl.codegen.forms.rows.cpu.lines import next_to_each_other
+from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, takes
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value

@@ -16,43 +16,25 @@ around in registers, a band of rows at once. (NumPy's iterator has these buffers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import combinations
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, Linear
-from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses, combines, points
+from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.base.vexpr import walk as walk_value
-from tcdsl.codegen.forms.rows.cpu.nest import RowNest
+from tcdsl.codegen.forms.rows.cpu.lines import LineNest
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, plan_tasks, row_loop
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
-    Assign,
-    Bin,
-    Cast,
     Expr,
-    Field,
-    If,
     Let,
-    Offset,
-    Pointer,
     Return,
     Stmt,
-    Var,
 )
 from tcdsl.codegen.machine.spec import Layout
-from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
-
-_BAND = 16  # rows of a transposed operand that are turned around at once
-_PART = 256  # points of a row that are copied at once
-_TURNED = 128  # where rows are turned around: a band of these is half of a first-level cache
-_MOST_VERSIONS = 3  # operands for each of which there is a loop in which it is repeated
 
 
 def takes(ctx: Context, space: IterationSpace) -> bool:
@@ -74,242 +56,6 @@ def takes(ctx: Context, space: IterationSpace) -> bool:
     steps = (s for w in space.aligned.sweeps for s in w.steps)
     values = (x for s in steps for x in walk_value(s.statement.value))
     return not any(isinstance(x, typed.IndexValue) for x in values)
-
-
-def next_to_each_other(
-    space: IterationSpace, still: frozenset[Access] = frozenset()
-) -> IterationSpace:
-    """Return the space of one row whose points are neighbours but for those that stay one."""
-    inner = space.sweeps[0][-1].name
-    here = {}
-    for access, linear in space.linear.items():
-        is_still = access in still or linear.step(inner) == ZERO
-        here[access] = Linear(() if is_still else ((inner, ONE),), ZERO)
-    return replace(space, linear=here)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """An access whose step along rows is seen at run time.
-
-    across: its step from row to row. here: where the loop for any steps finds its points. walk: 0
-    where they are all the same one, else -1, which leaves a counter as it is. copy: its place in
-    the workspace, so many bytes behind the begin.
-    """
-
-    step: Expr
-    across: Expr
-    here: Var
-    walk: Var
-    copy: Var
-    offset: int
-    is_read: bool
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element, by which functions that copy are named."""
-        assert isinstance(self.copy.type, Pointer)
-        return self.copy.type.dtype.size_bytes
-
-    @property
-    def is_still(self) -> Expr:
-        """Whether it is repeated along rows."""
-        return b.compare("==", self.step, 0)
-
-    @property
-    def is_apart(self) -> Expr:
-        """Whether its points are neither neighbours nor all the same one."""
-        return b.all_of(b.compare("!=", self.step, 0), b.compare("!=", self.step, 1))
-
-    @property
-    def is_turned(self) -> Expr:
-        """Whether points of one place in neighbouring rows are neighbours."""
-        return b.all_of(b.compare("==", self.across, 1), self.is_apart)
-
-
-class LineNest(RowNest):
-    """Parts of rows, whose points are found next to each other."""
-
-    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk) -> None:
-        super().__init__(ctx, replace(space, kept=space.kept[:-1]), walk)
-        self.inner, self.across = space.sweeps[0][-1].name, space.kept[-1]
-        self.linear = space.linear
-        self.count = b.i64(self.fresh("count"))
-        self.begin: dict[Access, Var] = {}  # the first point of the first row at hand
-        self.first: dict[Access, Var] = {}  # of a row
-        self.lines: dict[Access, _Line] = {}
-        self.bytes = 0
-        self.is_general = False
-        read = _read_first(tuple(s for w in space.aligned.sweeps for s in w.steps))
-        for access, linear in space.linear.items():
-            base = self.base(access[0])
-            assert isinstance(base.type, Pointer)
-            kind = replace(base.type, restrict=False)
-            self.begin[access] = Var(self.fresh(f"{base.name}_begin"), kind)
-            self.first[access] = Var(self.fresh(f"{base.name}_row"), kind)
-            if linear.step(self.inner) in (ZERO, ONE):
-                continue
-            dtype = self.stored(access[0])
-            self.lines[access] = _Line(
-                self.size(linear.step(self.inner)),
-                self.size(linear.step(self.across.name)),
-                Var(self.fresh(f"{base.name}_here"), kind),
-                b.i64(self.fresh(f"{base.name}_walk")),
-                b.pointer(self.fresh(f"{base.name}_copy"), dtype),
-                self.bytes,
-                access in read,
-            )
-            room = max(_PART, _BAND * _TURNED if access in read else 0)
-            self.bytes += room * dtype.size_bytes
-        self.read = [a for a, line in self.lines.items() if line.is_read]
-        self.known = [frozenset[Access]()]
-        if len(self.read) <= _MOST_VERSIONS:
-            self.known += [frozenset({a}) for a in self.read]
-
-    # ---- once a call of the phase
-
-    def declarations(self) -> list[Stmt]:
-        """Return places in the workspace, and how counters are walked."""
-        out: list[Stmt] = []
-        for access, line in self.lines.items():
-            place = b.offset(b.WORKSPACE, line.offset)
-            out.append(Let(line.copy, Cast(place, b.type_of(line.copy))))
-            if access in self.read and self.walk.lanes > 1:
-                out.append(Let(line.walk, b.select(line.is_still, b.c64(0), b.c64(-1))))
-        return out
-
-    def plan(self, base: int) -> list[Stmt]:
-        """Return how tasks change where points are copied: less of a row, whole bands of rows."""
-        rows, width = (Field(b.PLAN, f"param[{base + i}]", I64) for i in range(2))
-        turned = b.any_of(*(self.lines[a].is_turned for a in self.read))
-        apart = b.any_of(*(x.is_apart for x in self.lines.values()))
-        whole = b.mul(b.ceil_div(rows, _BAND), _BAND)
-        return [
-            b.when(apart, b.assign(width, b.min64(width, _PART))),
-            b.when(turned, b.assign(width, b.min64(width, _TURNED)), b.assign(rows, whole)),
-        ]
-
-    def workspace(self) -> Expr:
-        """Return the bytes of the copies, 0 where there are none."""
-        apart = (x.is_apart for x in self.lines.values())
-        still = [self.lines[a].is_still for a in self.read]
-        least = len(self.known[-1]) + 1  # repeated ones that have no loop of their own
-        filled = (b.all_of(*some) for some in combinations(still, least))
-        return b.select(b.any_of(*apart, *filled), b.c64(self.bytes), b.c64(0))
-
-    # ---- parts of rows
-
-    def part(
-        self, counters: Mapping[str, Expr], rows: tuple[Expr, Expr], span: tuple[Expr, Expr]
-    ) -> list[Stmt]:
-        """Return the points [low, high) of rows one after the other.
-
-        counters: of the loops around them. rows: the first of them, and the one behind the last.
-        """
-        low, high = span
-        self.enter(counters)
-        out: list[Stmt] = [Let(self.count, b.sub(high, low))]
-        for access, linear in self.linear.items():
-            begin = self.begin[access]
-            base = self.base(access[0])
-            along = b.mul(low, self.size(linear.step(self.inner)))
-            place = b.add(self.row_offset(linear), along)
-            out.append(Let(begin, Offset(base, place, b.type_of(begin))))
-        done = self.of_any_steps(rows)
-        for still in reversed(self.known):
-            as_known = b.all_of(
-                *(
-                    b.compare("==", line.step, 0 if access in still else 1)
-                    for access, line in self.lines.items()
-                )
-            )
-            done = If(as_known, self.of_these_steps(rows, still), done)
-        return [*out, done]
-
-    def of_these_steps(self, rows: tuple[Expr, Expr], still: frozenset[Access]) -> Stmt:
-        """Return the loop over rows along which these operands are repeated, and no others."""
-        row = self.counter(self.across)
-        body: list[Stmt] = [Let(self.first[a], self.place(a, row)) for a in self.linear]
-        return b.loop(row, *rows, body, self.points(still))
-
-    def of_any_steps(self, rows: tuple[Expr, Expr]) -> Stmt:
-        """Return the loop over bands of rows whose operands may have any steps."""
-        start, left, band = (b.i64(self.fresh(n)) for n in ("start", "left", "row"))
-        row = self.counter(self.across)
-        turns: list[Stmt] = []
-        body: list[Stmt] = [Let(row, b.add(start, band))]
-        behind: list[Stmt] = []
-        for access in self.linear:
-            first, line = self.first[access], self.lines.get(access)
-            body.append(Let(first, self.place(access, row)))
-            if line is None:
-                continue
-            body.append(Let(line.here, first, mutable=True))
-            if not line.is_read:
-                body.append(b.when(line.is_apart, Assign(line.here, line.copy)))
-                spread = b.do(f"tc_spread_{line.size}", first, line.step, line.copy, self.count)
-                behind.append(b.when(line.is_apart, spread))
-                continue
-            corner = self.place(access, start)
-            turn = b.do(
-                f"tc_turn_{line.size}", line.copy, _TURNED, corner, line.step, left, self.count
-            )
-            turns.append(b.when(line.is_turned, turn))
-            body.append(b.when(b.compare("!=", line.step, 1), self.copy_in(line, first, band)))
-        self.is_general = True
-        points = self.points(frozenset())
-        self.is_general = False
-        return b.loop(
-            start,
-            *rows,
-            Let(left, b.min64(b.sub(rows[1], start), _BAND)),
-            turns,
-            b.loop(band, 0, left, body, points, behind),
-            step=_BAND,
-        )
-
-    def place(self, access: Access, row: Expr) -> Expr:
-        """Return the address of the first point of a row."""
-        step = self.size(self.linear[access].step(self.across.name))
-        return b.offset(self.begin[access], b.mul(row, step))
-
-    def copy_in(self, line: _Line, first: Var, band: Expr) -> Stmt:
-        """Return what brings the points of an operand next to each other, or to one vector."""
-        count = self.count if self.walk.lanes == 1 else b.c64(self.walk.lanes)
-        copied: Stmt = If(
-            line.is_still,
-            b.do(f"tc_fill_{line.size}", line.copy, first, count),
-            b.do(f"tc_line_{line.size}", line.copy, first, line.step, self.count),
-        )
-        turned = Assign(line.here, b.offset(line.copy, b.mul(band, _TURNED)))
-        return If(line.is_turned, turned, b.block(copied, Assign(line.here, line.copy)))
-
-    def points(self, still: frozenset[Access]) -> Stmt:
-        """Return the loop over points along which these operands are repeated."""
-        whole = replace(self.space, linear=self.linear)
-        self.space = next_to_each_other(whole, still)
-        self.row = []
-        self.whole = False
-        self.sweep(0, (b.c64(0), self.count))
-        return b.block(self.row)
-
-    def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
-        """Return where the points of an access are found in this part of the row."""
-        line = self.lines.get(access) if self.is_general else None
-        at = self.first[access] if line is None else line.here
-        if self.space.linear[access].step(self.inner) == ZERO:
-            return at, b.c64(0)
-        index = counters[self.inner]
-        if line is not None and line.is_read and self.walk.lanes > 1:
-            index = Bin("&", index, line.walk, I64)
-        return at, index
-
-    def may_stream(self, stored: list[Access]) -> tuple[Expr, ...]:
-        """Return what has to hold: results are written where they lie."""
-        if not self.is_general:
-            return ()
-        lines = (self.lines[a] for a in stored if a in self.lines)
-        return tuple(b.compare("==", x.step, 1) for x in lines)
 
 
 def lower_lines(
@@ -374,19 +120,3 @@ def lower_lines(
 def _quotient(a: Expr, by: Expr) -> Expr:
     """Return a / by for a >= 0, by > 0, where a is often less: a row may take no longer."""
     return b.call("tc_quotient_i64", a, by, type=I64)
-
-
-def _read_first(steps: tuple[AlignedStatement, ...]) -> frozenset[Access]:
-    """Return the accesses that are read from memory: not what the same point has written."""
-    read: set[Access] = set()
-    written: set[Access] = set()
-    for step in steps:
-        s = step.statement
-        target = (s.target, s.subs)
-        touched = set(accesses(step)) - {target}
-        reads = {(x.tensor, x.subs) for x in walk_value(s.value) if isinstance(x, typed.Read)}
-        if combines(s) and s.base is not None:
-            reads.add((s.base, s.subs))
-        read |= (touched & reads) - written
-        written.add(target)
-    return frozenset(read)

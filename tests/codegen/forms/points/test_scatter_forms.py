@@ -71,6 +71,23 @@ def test_a_bag_of_embeddings_every_way(
     differential([*ways(bag(rng, *sizes), *EVERY), *ends])
 
 
+@sampled("sizes", [(7, 11, 30), (70, 300, 3), (4, 9, 5), (6, 0, 3), (0, 5, 4)], keep=1)
+def test_points_that_are_nearer_than_columns_stay_in_a_row(
+    sizes: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    text = (
+        "def f(int64(M) I, float(R,M) X, float(N) L) -> (float(R,N) O) { O(i, I(x)) +=! X(i, x) }"
+    )
+    rows, points, n = sizes
+    p = problem(
+        text, rng.integers(0, n, points), numbers(rng, rows, points), np.zeros(n, np.float32)
+    )
+    across = problem(text, p.args[0][::-1], numbers(rng, points, rows).T, p.args[2])
+    unit = compiler.lower(p.program, spec_of(p, exact=False), IN_ORDER, MACHINE, p.sizes, "far")
+    assert ("const tc_i64 i = slab" in compiler.emit_c(unit)) == (rows >= 5)
+    differential([*ways(p, *IN_TURN), *ways(across, IN_ORDER, exact=(False,))])
+
+
 @pytest.mark.wide
 def test_any_operator_and_type(rng: np.random.Generator) -> None:
     cases = []

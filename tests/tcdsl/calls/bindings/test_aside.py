@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings import aside, meanwhile, variant
 from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.library import functions
@@ -34,11 +34,11 @@ PRIME = variant.Variant._prime
 def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return the programs that this process compiles from here on, in a cache of its own."""
     assert isinstance(Entry, type), "the launcher is compiled before"
-    monkeypatch.setattr(variant, "MEANWHILE", 1)
+    monkeypatch.setattr(meanwhile, "MEANWHILE", 1)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(functions, "_loaded", {})
     monkeypatch.setattr(variant.Variant, "_prime", lambda *_: None)
-    monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", {"contraction"})
     names: list[str] = []
     begin = making._begin
 
@@ -56,9 +56,9 @@ def primed(begun: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
     """Return what processes for the library would be given, which are not started."""
     started: list[tuple[Any, str]] = []
     monkeypatch.setattr(variant.Variant, "_prime", PRIME)
-    monkeypatch.setattr(variant, "_primed", set())
+    monkeypatch.setattr(meanwhile, "_primed", set())
     monkeypatch.setattr(
-        variant, "Aside", lambda task, name, module: started.append((json.loads(task), module))
+        meanwhile, "Aside", lambda task, name, module: started.append((json.loads(task), module))
     )
     return started
 
@@ -99,7 +99,7 @@ def test_the_second_sizes_have_an_executable_of_their_own(begun: list[str], busy
 def test_so_many_sizes_have_their_own_whether_or_not_that_for_all_is_there(
     begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variant, "MEANWHILE", 3)
+    monkeypatch.setattr(meanwhile, "MEANWHILE", 3)
     mm = tc.define(MM)
     for m in (5, 7):
         call(mm, m)
@@ -227,7 +227,7 @@ def test_a_forked_child_builds_its_own(begun: list[str], busy: None) -> None:
 @pytest.mark.wide
 def test_forms_with_many_tiles_take_long() -> None:
     """Tests see none of them (conftest.py), users all."""
-    code = "from tcdsl.calls.bindings import variant; print(*sorted(variant.LONG_FORMS))"
+    code = "from tcdsl.calls.bindings import meanwhile; print(*sorted(meanwhile.LONG_FORMS))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     tiled = {form.name for form in forms.CPU if form.has_tiles}
     # Of a chain that for all sizes has the tiles of products, or those of a chain: few either way.

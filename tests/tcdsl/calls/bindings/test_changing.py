@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import aside, building, changing, variant
+from tcdsl.calls.bindings import aside, building, changing, meanwhile
 from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.runtime import Entry
 from tests.codegen.compiled import noted
@@ -26,8 +26,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return what this process compiles from here on, in a cache of its own."""
     assert isinstance(Entry, type), "the launcher is compiled before"
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(variant, "FOLLOWS", True)
-    monkeypatch.setattr(variant, "usable_cores", lambda: 2)
+    monkeypatch.setattr(meanwhile, "FOLLOWS", True)
+    monkeypatch.setattr(meanwhile, "usable_cores", lambda: 2)
     monkeypatch.setattr(changing, "sizes", changing.Changing())
     return noted(monkeypatch)
 
@@ -80,7 +80,7 @@ def test_what_calls_would_have_meanwhile_is_left_to_them(
     call(first, 3)
     call(second, 3)
     forms = {v for c in second.variant().executables for _, v in c.config.items}
-    monkeypatch.setattr(variant, "LONG_FORMS", forms)
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", forms)
     second.variant()._follow()
     assert not built
 

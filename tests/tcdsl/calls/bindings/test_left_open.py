@@ -10,7 +10,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings import aside, meanwhile
 from tcdsl.calls.bindings.tuned import open_config
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.calls.problems import problem_of_call
@@ -73,7 +73,7 @@ def test_a_later_process_finds_it_by_its_record(
 def test_other_pixels_have_their_own_for_any_number_of_images(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variant, "LONG_FORMS", {"convolution"})
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", {"convolution"})
     conv = tc.define(CONV)
     for side in (5, 6, 7, 8):
         for n in (2, 3, 1):

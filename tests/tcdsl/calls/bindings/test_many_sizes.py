@@ -10,7 +10,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.calls import host
-from tcdsl.calls.bindings import ranks, session, variant
+from tcdsl.calls.bindings import meanwhile, ranks, session, variant
 from tcdsl.calls.bindings.variant import Variant, _about, spec_for
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.codegen.choose import compiler
@@ -109,7 +109,7 @@ def test_layouts_keep_their_class_however_many_come() -> None:
         (bound,) = add.session._variants.values()
         counts = len(bound.executables), len(bound._own_classes)
     assert counts == (len(bound.executables), len(bound._own_classes))
-    assert len(bound._own_classes) <= variant.MAX_GENERIC
+    assert len(bound._own_classes) <= meanwhile.MAX_GENERIC
 
 
 def test_bindings_of_a_text_and_what_is_made_of_a_kernel_have_a_bound(

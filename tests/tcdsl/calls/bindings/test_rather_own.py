@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import aside, ownsizes, variant
+from tcdsl.calls.bindings import aside, meanwhile, ownsizes
 from tcdsl.calls.bindings.index import Own
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.choose import compiler, forms
@@ -47,8 +47,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
             pass
 
     monkeypatch.setattr(aside, "_queue", Busy())
-    monkeypatch.setattr(variant, "MEANWHILE", 1)
-    monkeypatch.setattr(variant, "LONG_FORMS", {"convolution"})
+    monkeypatch.setattr(meanwhile, "MEANWHILE", 1)
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", {"convolution"})
     quick = tuple(x for x in forms.CPU if x.name != "contraction")  # which brings its library
     monkeypatch.setattr(forms, "CPU", quick)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
@@ -69,11 +69,7 @@ def run(kernel: Any, *sides: int, n: int = 2) -> list[str]:
         weights = np.ones((16, 3, 3, 3), np.float32)
         expected = np.full((n, 16, side - 2, side - 2), 27)
         np.testing.assert_array_equal(kernel(images, weights), expected)
-        (found,) = (
-            c
-            for key, c in kernel.variant()._serving.items()
-            if {("N", n), ("H", side)} <= {*key[0]}
-        )
+        found = kernel._dispatch.executable_for(kernel.call(images, weights))
         served.append("all" if found.spec.sizes is None else "own")
     return served
 

@@ -1,0 +1,288 @@
+"""Executables for all sizes that are built aside, and what serves calls until they are there."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tcdsl.calls.bindings import changing
+from tcdsl.calls.bindings.aside import LIBRARY, Aside
+from tcdsl.calls.bindings.executables import Compiled, Sizes
+from tcdsl.calls.bindings.ownsizes import OwnSizes
+from tcdsl.calls.bindings.rankfree import RankFree
+from tcdsl.calls.bindings.signature import Signature
+from tcdsl.calls.process.bounded import thinned
+from tcdsl.codegen.library import functions
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.toolchain.cachedir import is_lasting
+from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.stack import on_own_stack, stack_for
+from tcdsl.grammar.types.typed import CheckedDef
+
+Layouts = tuple[Layout, ...]
+
+_STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
+MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
+SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
+LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
+FOLLOWS = True  # tests count what they compile
+MEANWHILE = 3  # sizes that have their own while that for all is built
+_MAX_SERVED = 16384  # sizes that are known to have that for all
+_primed: set[str] = set()  # functions of the library that this process has had compiled aside
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What is built aside, and the specialisations that have executables of their own meanwhile."""
+
+    aside: Aside
+    served: set[Spec]
+
+
+class Meanwhile(OwnSizes):
+    """A binding, its executables for all sizes, and how they come about.
+
+    shared: see `Binding`.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedDef | Callable[[], CheckedDef],
+        machine: Machine | Gpu,
+        threads: int,
+        *,
+        is_deterministic: bool = False,
+        identity: str | None = None,
+        signature: Signature | None = None,
+        shared: Callable[[Any], RankFree] | None = None,
+    ) -> None:
+        super().__init__(
+            checked,
+            machine,
+            threads,
+            is_deterministic=is_deterministic,
+            identity=identity,
+            signature=signature,
+            shared=shared,
+        )
+        self._own_classes: list[Layouts] = []
+        self._exact: tuple[Sizes, Layouts] | None = None
+        self._is_expected = False  # those came from `expect`: they may have no executable yet
+        self._expected: Config | None = None  # what they will have, once somebody asked
+        self._asides: dict[Spec, _Begun] = {}
+        self._followers: dict[Spec, Aside] = {}
+        self._general: dict[Spec, None] = {}  # sizes that the executable for all serves
+
+    def expect(self, sizes: Mapping[str, int], layouts: Layouts) -> None:
+        """Let these be the first sizes, whichever calls come first; unless some have come."""
+        with self._lock:
+            if self._exact is None and self.signature.sizes:
+                self._exact = tuple(sizes.items()), layouts
+                self._is_expected = True
+
+    def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
+        """Return the executable of a specialisation and a config, made once."""
+        if spec.sizes is not None and self._made.found(spec, config, sizes) is None:
+            self._prime(config)
+        return super().compile(spec, config, sizes)
+
+    def compile_for_all(
+        self, sizes: Mapping[str, int], layouts: Layouts, *, is_short: bool = False
+    ) -> Compiled | None:
+        """Return what serves these sizes where others came first, on the CPU.
+
+        is_short: None where a compiler takes far longer for it than for that of some sizes.
+        """
+        with self._lock, stack_for(self.name):
+            spec = self._for_all(layouts, is_small=False)
+            if is_short and self._has_own_tiles(spec, sizes):
+                return None
+            found = self._made.at_hand(spec, sizes, self.signature.sizes)
+            found = found or self._made.for_all(spec, sizes)
+            if SHARING_FORM in (value for _, value in found.config.items):
+                functions.addresses(self._library())  # all that the next one may import
+            return found
+
+    def _for_all(self, layouts: Layouts, is_small: bool) -> Spec:
+        """Return the specialisation of what serves all sizes with these layouts."""
+        if layouts not in self._own_classes and len(self._own_classes) < MAX_GENERIC:
+            self._own_classes.append(layouts)
+        has_own = layouts in self._own_classes
+        classes = layouts if has_own else tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
+        return Spec(None, classes, self.threads, is_small, self.is_deterministic)
+
+    def waits_for_others(self, exact: Spec) -> bool:
+        """Whether sizes have none of their own, since that for all is built."""
+        begun = self._asides.get(self._for_all(exact.layouts, is_small=False))
+        if begun is None or len(begun.served) < MEANWHILE:
+            return False
+        return begun.served.isdisjoint((exact, self._left_open(exact)))
+
+    def _meanwhile(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return an executable of these sizes' own while that for all sizes is built.
+
+        None where that is not built, or to be waited for no longer: how many sizes have their own
+        is a number, so that the clock decides about no bits. Sizes that it does not suit do not
+        wait for it.
+        """
+        begun = self._asides.get(spec)
+        if begun is None:
+            return None
+        is_known = not begun.served.isdisjoint((exact, self._left_open(exact)))
+        if not is_known and len(begun.served) == MEANWHILE:
+            found = self._rather_own(spec, exact, sizes)
+            if found is None:
+                begun.aside.wait()
+            return found
+        found = self._own(exact, sizes)
+        begun.served.add(found.spec)
+        return found
+
+    def _beginning(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return an executable of these sizes' own, and have that for all sizes built from now on.
+
+        None where a compiler takes no longer for that, or no other process would find it.
+        """
+        if spec in self._asides or self._index is None or not is_lasting():
+            return None
+        if not self._takes_long(spec, sizes):
+            return None
+        found = self._own(exact, sizes)
+        aside = Aside(self._task_for_all(spec, sizes), self.name)
+        self._asides[spec] = _Begun(aside, {found.spec})
+        return found
+
+    def _rather_own(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return an executable of these sizes' own where that for all is slow for their windows.
+
+        None where that is neither at hand nor being built. Sizes that had it keep it, whatever is
+        compiled later, and so do those that differ by the number of images only.
+        """
+        if not self.has_windows():
+            return None
+        common = self._made.at_hand(spec, sizes, self.signature.sizes)
+        like = self._left_open(exact)
+        if like in self._general:
+            return None
+        if common is None and spec not in self._asides:
+            return None
+        found, suited = self._own_at_hand(exact)
+        if found is None and repr(spec) not in suited:
+            config = self._made.generic_choice(spec, sizes)[0] if common is None else common.config
+            if not self._suits(spec, config, exact, sizes):
+                found = self._own(exact, sizes)
+        if found is None:
+            self._general = thinned(self._general, _MAX_SERVED)
+            self._general[like] = None
+        return found
+
+    def has_windows(self) -> bool:
+        """Whether sizes of their own have a list of the taps of known windows."""
+        return not self._own_forms().isdisjoint(LONG_FORMS - {SHARING_FORM})
+
+    def _own_forms(self) -> set[Value]:
+        """Return the forms of executables of own sizes, so far.
+
+        Before the first of them, where other calls told which sizes come first: of what these will
+        have. Else the order in which layers go back would decide what their sizes get.
+        """
+        own = [config for s, config in self._made.compiled if s.sizes is not None]
+        if not own and self._is_expected and self._exact is not None:
+            own = [self._expected_choice(*self._exact)]
+        return {v for config in own for name, v in config.items if name.endswith(".form")}
+
+    def _expected_choice(self, sizes: Sizes, layouts: Layouts) -> Config:
+        """Return what sizes that are still to come will have, worked out once."""
+        if self._expected is None:
+            exact = Spec(sizes, layouts, self.threads, is_deterministic=self.is_deterministic)
+            self._expected = self._own_choice(exact, dict(sizes))[1]
+        return self._expected
+
+    def _follow(self) -> None:
+        """Have the executable for all sizes built aside, where the first ones had their own.
+
+        Not where calls would have another one meanwhile: how long that takes would decide which.
+        """
+        with self._lock:
+            if self._exact is None or not self.signature.sizes or not FOLLOWS:
+                return
+            if self.rank_free is not None:  # which serves others
+                return
+            sizes, layouts = self._exact
+            spec = Spec(None, layouts, self.threads)
+            is_new = spec not in self._asides and not self._own_classes
+            taken = {v for s, c in self._made.compiled if s.sizes is not None for _, v in c.items}
+            if not is_new or not taken.isdisjoint(LONG_FORMS - {SHARING_FORM}):
+                return
+            if not self.is_for_gpu and self._index is not None and is_lasting():
+                known = self._made.at_hand(spec, dict(sizes), self.signature.sizes)
+                if known is None and usable_cores() > 1:
+                    task = self._task_for_all(spec, dict(sizes), is_short=True)
+                    self._followers[spec] = Aside(task, self.name)
+
+    def _followed(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return what was built aside since sizes change; now they do."""
+        if self._index is None:
+            return None
+        changing.sizes.changed()
+        one = self._followers.pop(spec, None)
+        if one is None:
+            return None
+        one.wait()
+        return self._made.at_hand(spec, sizes, self.signature.sizes)
+
+    def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
+        """Whether a compiler takes far longer for the executable for all sizes than for others."""
+        taken = self._own_forms()
+        if (taken & LONG_FORMS) != {SHARING_FORM}:
+            return not taken.isdisjoint(LONG_FORMS)
+        return self._has_own_tiles(spec, sizes)
+
+    def _has_own_tiles(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
+        from tcdsl.codegen.choose import compiler  # on use
+
+        config, _ = self._made.generic_choice(spec, sizes)
+        return compiler.has_own_tiles(config)
+
+    def _prime(self, config: Config) -> None:
+        """Let another process compile what the next sizes will import, while we compile for these.
+
+        Their call waits for what is left of it.
+        """
+        is_product = SHARING_FORM in (value for _, value in config.items)
+        if not is_product or SHARING_FORM not in LONG_FORMS or not self.signature.sizes:
+            return
+        if self._index is not None and is_lasting():
+            wanted = functions.missing([n for n in self._library() if n not in _primed])
+            _primed.update(wanted)
+            if wanted:
+                Aside(json.dumps(wanted).encode(), self.name, LIBRARY)
+
+    def _library(self) -> tuple[str, ...]:
+        from tcdsl.codegen.choose import compiler  # on use
+
+        assert isinstance(self.machine, Machine)
+        return compiler.library_of(self.program, self.machine)
+
+    def _task_for_all(
+        self, spec: Spec, sizes: Mapping[str, int], *, is_short: bool = False
+    ) -> bytes:
+        """Return what `building.py` takes."""
+        order, checked = tuple(sizes.items()), self.checked
+        what = (
+            checked,
+            self.machine,
+            self.threads,
+            self.identity,
+            order,
+            spec.layouts,
+            is_short,
+        )
+        return on_own_stack(pickle.dumps)(what)  # which asks for no lock that we hold

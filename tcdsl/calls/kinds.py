@@ -1,0 +1,179 @@
+"""Rules by which the launcher binds an executable for many sizes to new ones, without Python.
+
+Forms of one kind have the same types, ranks and extents of 1, in C order. A rule is made where a
+second form of a kind is new: what a call works out is worked out once more of extents that keep
+what is asked of them (`traced.py`). The launcher asks the same of later forms (`kinds.c` in
+codegen/runtime), and what it finds otherwise is Python's as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcdsl.calls import record
+from tcdsl.calls.bindings.executables import Compiled
+from tcdsl.calls.bindings.origin import check_given
+from tcdsl.calls.call import KernelCall
+from tcdsl.calls.process.bounded import thinned
+from tcdsl.calls.traced import IS_LESS, IS_NO_LESS, IS_NOT_ZERO, Asked, size_of
+from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
+from tcdsl.grammar.text.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from tcdsl.calls.bindings.session import Session
+
+_MOST_KINDS = 1024  # of a definition, that were met
+_MOST_CONDITIONS = 200
+_MOST = 1 << 62  # of a constant in a rule
+_DIV, _MOD, _MIN, _MAX = -1, -2, -3, -4  # kinds.c
+
+Rule = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """An array in C order of which only extents and type are known."""
+
+    shape: tuple[Any, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        rank, item = len(self.shape), self.dtype.itemsize
+        return tuple([prod(self.shape[d + 1 :]) * item for d in range(rank)])
+
+
+class Kinds:
+    """The kinds of forms that calls of a definition had: of which a second one is met."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._met: dict[object, None] = {}
+
+    def rule(self, call: KernelCall, compiled: Compiled) -> Rule | None:
+        """Return a rule for forms of the kind of a call, where it is worth one and there is one."""
+        if self._session.settings.tune not in ("off", "cached") or record.is_on():
+            return None
+        kind = _kind(call)
+        if kind is None or self._session.has_configs:
+            return None
+        if kind not in self._met:
+            self._met = thinned(self._met, _MOST_KINDS)
+            self._met[kind] = None
+            return None
+        return _rule(call, compiled, self._session)
+
+
+def _kind(call: KernelCall) -> object:
+    """Return what forms of one kind share; None where an array is empty or not in C order."""
+    kinds: list[object] = []
+    for a in (*call.operands, *(call.outs or ())):
+        if isinstance(a, np.ndarray):
+            step = a.itemsize
+            for n, stride in zip(reversed(a.shape), reversed(a.strides), strict=True):
+                if stride != step or not n:  # NumPy's flag does not ask it of extents of 1
+                    return None
+                step *= n
+            kinds.append((a.dtype.num, tuple([n == 1 for n in a.shape])))
+        else:
+            kinds.append(type(a))
+    return call.variant, call.outs is None, tuple(kinds)
+
+
+def _rule(call: KernelCall, compiled: Compiled, session: Session) -> Rule | None:
+    signature, asked = call.variant.signature, Asked()
+    if signature.scalars or not signature.sizes:
+        return None
+    places = count()
+
+    def traced(a: Any) -> Any:
+        if not isinstance(a, np.ndarray):
+            return a
+        extents = [(next(places), n) for n in a.shape]
+        return _Array(tuple([1 if n == 1 else asked.extent(p, n) for p, n in extents]), a.dtype)
+
+    operands = tuple(map(traced, call.operands))
+    outs = None if call.outs is None else tuple(map(traced, call.outs))
+    shapes = [getattr(a, "shape", ()) for a in operands]
+    sizes = bind(signature, shapes)
+    if session.origin is not None:
+        if any(not t.shape and t.dtype.is_integer for t in signature.params):
+            return None  # the extents of others may hang on its value
+        arrays = {t.name: a for t, a in zip(signature.params, operands, strict=True) if t.shape}
+        check_given(session.origin, arrays, sizes, signature.name)
+    again = KernelCall(call.variant, sizes, operands, outs)
+    again.check_memory()
+    view = again.view if compiled.is_collapsed else None
+    if not call.variant.is_served_alike(compiled, sizes, view):
+        return None
+    numbers: list[Any] = [sizes[name] for name in signature.sizes]
+    strides: list[Any] = []
+    if view is not None:
+        numbers, strides = [*view.extents], [*chain(*view.strides)]
+    numbers += chain(*(shape for _, shape in again.return_types))
+    conditions = [c for c in asked.conditions if not _is_sure(*c)]
+    if len(conditions) > _MOST_CONDITIONS:
+        return None
+    words = [int(view is not None), len(conditions)]
+    for size, what in conditions:
+        words += what, *_number(size)
+    for number in (*numbers, *strides):
+        words += _number(size_of(number))
+    return tuple(words) if all(abs(w) < _MOST for w in words) else None
+
+
+def _is_sure(size: Size, what: int) -> bool:
+    """Whether a condition holds for all extents from 2 on, by the signs of its terms."""
+    least = 0
+    for factors, coefficient in size.terms:
+        if any(not isinstance(atom, Symbol) for atom in factors):
+            return False
+        least += coefficient << len(factors)
+    signs = {coefficient > 0 for factors, coefficient in size.terms if factors}
+    if signs == {True}:
+        return least >= 0 if what == IS_NO_LESS else what == IS_NOT_ZERO and least > 0
+    return signs == {False} and least < 0 and what in (IS_LESS, IS_NOT_ZERO)
+
+
+def _number(size: Size) -> Iterator[int]:
+    """Yield the words of a number."""
+    yield len(size.terms)
+    for factors, coefficient in size.terms:
+        yield coefficient
+        yield len(factors)
+        for atom in factors:
+            match atom:
+                case Symbol(name):
+                    yield int(name)
+                case FloorDiv(n, d):
+                    yield from (_DIV, *_number(n), *_number(d))
+                case Modulo(n, d):
+                    yield from (_MOD, *_number(n), *_number(d))
+                case Min(args):
+                    yield from _nested(_MIN, args)
+                case Max(args):
+                    yield from _nested(_MAX, args)
+
+
+def _nested(what: int, args: Sequence[Size]) -> Iterator[int]:
+    """Yield an atom of several numbers as one of two, the second of which is of those left."""
+    yield what
+    yield from _number(args[0])
+    if len(args) == 2:
+        yield from _number(args[1])
+    else:
+        yield from (1, 1, 1, *_nested(what, args[1:]))

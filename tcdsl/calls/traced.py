@@ -1,0 +1,115 @@
+"""Extents that keep what is computed of them and what is asked of them.
+
+Code that works out sizes and strides of a call runs on them as on ints. What it computes are
+expressions of the extents; each comparison is a condition under which it would do the same for
+other extents.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tcdsl.grammar.proofs.sizes import Size
+
+# What a condition says of a number; kinds.c has the same.
+IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS = range(4)
+
+
+class Asked:
+    """The conditions of a run, in the order in which they were asked."""
+
+    def __init__(self) -> None:
+        self.conditions: dict[tuple[Size, int], None] = {}
+
+    def extent(self, place: int, value: int) -> Extent:
+        """Return the extent at a place, which has this value in the run."""
+        return Extent(value, Size.symbol(str(place)), self)
+
+
+class Extent:
+    """An integer with what it is of the extents; a constant is an int."""
+
+    __slots__ = ("_asked", "size", "value")
+
+    def __init__(self, value: int, size: Size, asked: Asked) -> None:
+        self.value, self.size, self._asked = value, size, asked
+
+    def __repr__(self) -> str:
+        return f"{self.value} ({self.size})"
+
+    def _made(self, value: int, size: Size) -> Any:
+        return value if size.constant is not None else Extent(value, size, self._asked)
+
+    def __add__(self, other: Self | int) -> Any:
+        return self._made(self.value + value_of(other), self.size + size_of(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Self | int) -> Any:
+        return self._made(self.value - value_of(other), self.size - size_of(other))
+
+    def __rsub__(self, other: int) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Self | int) -> Any:
+        return self._made(self.value * value_of(other), self.size * size_of(other))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self._made(-self.value, -self.size)
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __floordiv__(self, other: Self | int) -> Any:
+        return self._made(self.value // value_of(other), self.size // size_of(other))
+
+    def __rfloordiv__(self, other: int) -> Any:
+        return self._made(other // self.value, Size.const(other) // self.size)
+
+    def __mod__(self, other: Self | int) -> Any:
+        return self._made(self.value % value_of(other), self.size % size_of(other))
+
+    def __rmod__(self, other: int) -> Any:
+        return self._made(other % self.value, Size.const(other) % self.size)
+
+    def _is(self, what: int, no: int) -> bool:
+        answer = self.value == 0 if what == IS_ZERO else self.value < 0
+        self._asked.conditions[self.size, what if answer else no] = None
+        return answer
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int | Extent):
+            return NotImplemented
+        rest = self - other
+        return rest._is(IS_ZERO, IS_NOT_ZERO) if isinstance(rest, Extent) else rest == 0
+
+    __hash__ = None  # type: ignore[assignment]  # equal to an int, at these extents only
+
+    def __lt__(self, other: Self | int) -> bool:
+        rest = self - other
+        return rest._is(IS_LESS, IS_NO_LESS) if isinstance(rest, Extent) else rest < 0
+
+    def __ge__(self, other: Self | int) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Self | int) -> bool:
+        rest = -self + other
+        return rest._is(IS_LESS, IS_NO_LESS) if isinstance(rest, Extent) else rest < 0
+
+    def __le__(self, other: Self | int) -> bool:
+        return not self > other
+
+    def __bool__(self) -> bool:
+        return not self._is(IS_ZERO, IS_NOT_ZERO)
+
+
+def value_of(number: Extent | int) -> int:
+    """Return the value that a number has in the run."""
+    return number.value if isinstance(number, Extent) else number
+
+
+def size_of(number: Extent | int) -> Size:
+    """Return what a number is of the extents."""
+    return number.size if isinstance(number, Extent) else Size.const(number)
