@@ -20,10 +20,10 @@ from tcdsl.codegen.forms.chain.parts import Parts
 from tcdsl.codegen.forms.contraction.block import packing
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels
-from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import LINE, Panel
 from tcdsl.codegen.forms.contraction.phase import decode, prepared, work
+from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,

@@ -9,8 +9,8 @@ without (1 thread of a Zen 4): 65536x100 by 100x48 0.61, 16384x128 by 128x512 0.
 from __future__ import annotations
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking
-from tcdsl.codegen.forms.contraction.kernel import FAR
 from tcdsl.codegen.forms.contraction.panel import Panel
+from tcdsl.codegen.forms.contraction.register_tile import FAR
 from tcdsl.codegen.forms.contraction.schedule import is_far
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Bin, Expr

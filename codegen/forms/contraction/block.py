@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels, joiner_name, packer_name
-from tcdsl.codegen.forms.contraction.kernel import WIDENS
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer_params
+from tcdsl.codegen.forms.contraction.packer import Packer, Unit, packer_params
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand
+from tcdsl.codegen.forms.contraction.register_tile import WIDENS
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,

@@ -7,12 +7,7 @@ from typing import Literal
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_kernel, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import finish_pass
-from tcdsl.codegen.forms.contraction.kernel import (
-    RegisterTile,
-    Strides,
-    kernel_params,
-    micro_kernel,
-)
+from tcdsl.codegen.forms.contraction.kernel import kernel_params, micro_kernel
 from tcdsl.codegen.forms.contraction.lets import pick
 from tcdsl.codegen.forms.contraction.library import (
     Dots,
@@ -23,10 +18,12 @@ from tcdsl.codegen.forms.contraction.library import (
     declared,
     picked_tile,
 )
-from tcdsl.codegen.forms.contraction.pack import Packer, joiner
 from tcdsl.codegen.forms.contraction.pack_words import packing
+from tcdsl.codegen.forms.contraction.packer import Packer
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
+from tcdsl.codegen.forms.contraction.register_tile import RegisterTile, Strides
+from tcdsl.codegen.forms.contraction.squares import joiner
 from tcdsl.codegen.forms.contraction.stream import stream_kernel
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

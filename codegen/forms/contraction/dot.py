@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tcdsl.codegen.forms.base.scalars import narrow, widen
-from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP, intrinsic
+from tcdsl.codegen.forms.contraction.register_tile import ROW_GROUP, intrinsic
 from tcdsl.codegen.loops.build import (
     add,
     assign,

@@ -9,16 +9,8 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import behind_conditions, inside
 from tcdsl.codegen.forms.base.vexpr import unsupported, width_of
 from tcdsl.codegen.forms.contraction.finish import SUM, Finish, FinishAccess, FinishStep, sum_of
-from tcdsl.codegen.forms.contraction.problem import (
-    ONE,
-    ZERO,
-    Problem,
-    Reach,
-    Side,
-    operand_of,
-    problem_of,
-    reach_of,
-)
+from tcdsl.codegen.forms.contraction.problem import ONE, ZERO, Problem, Reach, Side, reach_of
+from tcdsl.codegen.forms.contraction.roles import operand_of, problem_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.affine import affine_of

@@ -14,14 +14,14 @@ from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.base.vexpr import LaneScope, is_heavy, walk
-from tcdsl.codegen.forms.contraction.kernel import (
+from tcdsl.codegen.forms.contraction.problem import Operand
+from tcdsl.codegen.forms.contraction.register_tile import (
     RegisterTile,
     accumulator,
     intrinsic,
     load_vector,
     store_vector,
 )
-from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,

@@ -3,13 +3,14 @@
 Methods: `panel` (register tiles of rows x vectors, operands packed where that pays), `dot`
 (few rows, vectors along the sum) and `stream` (few rows, b read once in its own order).
 
-    problem, sides      what is contracted: the roles of indices, strides; which vectors there are
+    problem, roles      what is contracted: the roles of indices, strides,
+    sides               which vectors there are
     epilogue, finish    what happens to the sums
     blocking            how it is cut: facts and choices,
     schedule, thin      formulas, those of few rows
     choice, plan        of known sizes, of sizes known at run time
     kernel, dot, stream micro-kernels,
-    pack                packers
+    packer, pack        packers
     library, names      those that a machine compiles once
     called              which of them a nest calls
     lowered             from a choice to a nest, with its plan where sizes are not known

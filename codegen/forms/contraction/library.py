@@ -28,19 +28,15 @@ from typing import Literal
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_kernel, dot_params, most_rows
-from tcdsl.codegen.forms.contraction.kernel import (
-    Plain,
-    RegisterTile,
-    Strides,
-    kernel_params,
-    micro_kernel,
-)
+from tcdsl.codegen.forms.contraction.kernel import kernel_params, micro_kernel
 from tcdsl.codegen.forms.contraction.lets import pick
-from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer_params
 from tcdsl.codegen.forms.contraction.pack_words import packing
+from tcdsl.codegen.forms.contraction.packer import Packer, packer_params
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
 from tcdsl.codegen.forms.contraction.problem import Term
+from tcdsl.codegen.forms.contraction.register_tile import Plain, RegisterTile, Strides
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
+from tcdsl.codegen.forms.contraction.squares import joiner
 from tcdsl.codegen.forms.contraction.stream import (
     Stream,
     stream_kernel,

@@ -15,8 +15,9 @@ from tcdsl.codegen.forms.contraction.library import (
     Streams,
     Tiles,
 )
-from tcdsl.codegen.forms.contraction.pack import Packer, Unit
-from tcdsl.codegen.forms.contraction.problem import FACTORS, SUMS, Term
+from tcdsl.codegen.forms.contraction.packer import Packer, Unit
+from tcdsl.codegen.forms.contraction.problem import Term
+from tcdsl.codegen.forms.contraction.roles import FACTORS, SUMS
 from tcdsl.codegen.forms.contraction.words import ALL
 from tcdsl.codegen.loops import loopir
 from tcdsl.codegen.loops.loopir import Vector

@@ -24,13 +24,23 @@ along the batch, with nothing to turn around, would be better.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
-from tcdsl.codegen.forms.contraction.kernel import intrinsic
-from tcdsl.codegen.forms.contraction.words import Word
+from tcdsl.codegen.forms.contraction.packer import (
+    ROWS,
+    TABLE,
+    Packer,
+    along_k,
+    along_x,
+    in_panels,
+    load_lanes,
+    move_vector,
+    packed_at,
+    packer_params,
+    store_lanes,
+    strips,
+    tail_of,
+)
+from tcdsl.codegen.forms.contraction.squares import columns, square_to
 from tcdsl.codegen.loops.build import (
-    IntLike,
     add,
     assign,
     block,
@@ -50,79 +60,19 @@ from tcdsl.codegen.loops.build import (
 )
 from tcdsl.codegen.loops.loopir import (
     I64,
-    Array,
     Bin,
     Call,
-    Elem,
-    Eval,
     Expr,
     Function,
     If,
     Let,
     Load,
     Mask,
-    Pointer,
     Simd,
     Stmt,
-    Unroll,
     Var,
-    Vector,
 )
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import INT64, DType
-
-Unit = Literal["x", "k", "batch", "far_x", "far_k", "none"]
-TABLE = Pointer(INT64, const=True)
-ROWS = 16  # copied for all panels before the next: their lines stay in the first level's sets
-
-
-@dataclass(frozen=True, slots=True)
-class Packer:
-    """What a packer is made for.
-
-    unit: the direction in which the source has stride one, within a piece where that direction
-    has a table; batch: across up to lanes matrices, which are packed together; far: along the
-    outermost of the indices fused in that direction, which has a table. x_table, k_table:
-    whether offsets come from a table, else from a stride. word: several steps along k are one
-    element (`pack_words.py`).
-    """
-
-    source: DType
-    dtype: DType
-    lanes: int
-    unit: Unit
-    x_table: bool = False
-    k_table: bool = False
-    word: Word | None = None
-
-    @property
-    def vector(self) -> Vector:
-        """The type of what is moved."""
-        return Vector(self.dtype, self.lanes)
-
-
-def packer_params(p: Packer) -> tuple[Var, ...]:
-    """Return the parameters: source, where it goes, depth and count of the block, panel width.
-
-    Of a batch: how far apart the packed blocks of neighbours are, and how many there are. Far:
-    every how many steps of the fused index the outermost one makes one.
-    """
-    more: tuple[Var, ...] = ()
-    if p.unit == "batch":
-        more = i64("apart"), i64("batches")
-    elif p.unit in ("far_x", "far_k"):
-        more = (i64("every"),)
-    return (
-        pointer("source", p.source, const=True, restrict=True),
-        Var("x_offset", TABLE) if p.x_table else i64("x_stride"),
-        Var("k_offset", TABLE) if p.k_table else i64("k_stride"),
-        pointer("packed", p.dtype, restrict=True),
-        i64("depth"),
-        i64("count"),
-        i64("width"),
-        *more,
-    )
 
 
 def packer(name: str, p: Packer) -> Function:
@@ -135,17 +85,6 @@ def packer(name: str, p: Packer) -> Function:
     strip = block(Let(end, min64(add(i64("row"), ROWS), depth)), assign(packed, first), panels)
     body = block(Let(first, packed), loop(i64("row"), 0, depth, strip, step=ROWS))
     return Function(name, packer_params(p), body, "helper")
-
-
-def in_panels(p: Packer, body: Stmt) -> Stmt:
-    """Return body for every panel, columns j .. j + left."""
-    j, left, packed, width = i64("j"), i64("left"), pointer("packed", p.dtype), i64("width")
-    panel = block(
-        Let(left, min64(width, sub(i64("count"), j))),
-        body,
-        assign(packed, offset(packed, mul(i64("depth"), left))),
-    )
-    return loop(j, 0, i64("count"), panel, step=width)
 
 
 def _panel(p: Packer) -> Stmt:
@@ -165,13 +104,6 @@ def _panel(p: Packer) -> Stmt:
             raise AssertionError(f"{p.unit} is packed by pack_far.py")
 
 
-def strips(p: Packer, body: Stmt) -> Stmt:
-    """Return body for every strip of lanes, x its first column; the last one has a tail."""
-    x, left = i64("x"), i64("left")
-    tail = Let(Var("tail", Mask(p.dtype, p.lanes)), tail_of(p, sub(left, x)))
-    return loop(x, 0, left, tail, body, step=p.lanes)
-
-
 def _copy(p: Packer) -> Stmt:
     """Return the copy of rows row .. end of a panel, each of them contiguous."""
     k, x, left, whole = i64("k"), i64("x"), i64("left"), i64("whole")
@@ -187,10 +119,10 @@ def _copy(p: Packer) -> Stmt:
                 line, offset(pointer("source", p.source, const=True), add(i64("j"), along_k(p, k)))
             ),
             Let(to, offset(packed_at(p), mul(k, left))),
-            loop(x, 0, whole, _move(p, offset(to, x), offset(line, x)), step=p.lanes),
+            loop(x, 0, whole, move_vector(p, offset(to, x), offset(line, x)), step=p.lanes),
             when(
                 compare("<", whole, left),
-                _store_first(p, offset(to, whole), _load(p, offset(line, whole))),
+                store_lanes(p, offset(to, whole), load_lanes(p, offset(line, whole))),
             ),
         ),
     )
@@ -201,9 +133,9 @@ def _copy_pieces(p: Packer) -> Stmt:
     k, x, left = i64("k"), i64("x"), i64("left")
     first = add(i64("j"), x)
     source = pointer("source", p.source, const=True)
-    moved = _load(p, offset(source, add(along_x(p, first), along_k(p, k))))
+    moved = load_lanes(p, offset(source, add(along_x(p, first), along_k(p, k))))
     copy = loop(
-        k, 0, i64("depth"), _store_first(p, offset(packed_at(p), add(mul(k, left), x)), moved)
+        k, 0, i64("depth"), store_lanes(p, offset(packed_at(p), add(mul(k, left), x)), moved)
     )
     gather = _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left))
     end = min64(add(first, p.lanes), i64("count"))
@@ -230,47 +162,6 @@ def _if_in_one_piece(table: Var, first: Expr, end: Expr, then: Stmt, other: Stmt
         Let(jumps, c64(0), mutable=True),
         asked,
         If(compare("==", jumps, 0), then, other),
-    )
-
-
-def columns(p: Packer) -> Stmt:
-    """Return the addresses of a strip's columns; those beyond the last repeat it."""
-    i, last = i64("i"), sub(i64("count"), 1)
-    at = along_x(p, min64(add(i64("j"), i64("x"), i), last))
-    source = offset(pointer("source", p.source, const=True), at)
-    return block(
-        Array("column", Pointer(p.source, const=True), (p.lanes,)),
-        loop(i, 0, p.lanes, assign(column_of(p), source), mark=Unroll()),
-    )
-
-
-def column_of(p: Packer) -> Elem:
-    """Return the address of column i of a strip."""
-    return Elem("column", (i64("i"),), Pointer(p.source, const=True))
-
-
-def square_to(p: Packer, at: Expr, mask: str, rows: Expr, first: Expr, apart: Expr) -> Stmt:
-    """Return the way of the vector at at of every column, turned around: rows to first, apart."""
-    return turned(p, lambda column: _load(p, offset(column, at), mask), rows, first, apart)
-
-
-def turned(p: Packer, fetch: Callable[[Expr], Expr], rows: Expr, first: Expr, apart: Expr) -> Stmt:
-    """Return the way of a vector of every column, fetched, turned around: rows to first, apart."""
-    i = i64("i")
-    square, to = Elem("square", (i,), p.vector), pointer("to", p.dtype)
-    return block(
-        Array("square", p.vector, (p.lanes,)),
-        loop(i, 0, p.lanes, assign(square, fetch(column_of(p))), mark=Unroll()),
-        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
-        Let(to, first, mutable=True),
-        loop(
-            i,
-            0,
-            p.lanes,
-            when(compare("<", i, rows), _store_first(p, to, square)),
-            assign(to, offset(to, apart)),
-            mark=Unroll(),
-        ),
     )
 
 
@@ -313,85 +204,6 @@ def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> 
         name = f"tc_{short_name(p.source)}_{short_name(p.dtype)}"
         value = Call(name, (value,), to.type)
     return loop(y, k_low, k_high, loop(z, x_low, x_high, assign(to, value)))
-
-
-def joiner(name: str, stored: DType, dtype: DType, lanes: int, *, table: bool = False) -> Function:
-    """Return the function that stores finished blocks of neighbours inside each other.
-
-    to[m][n][batch] = stage[batch][m][n], in squares of columns by neighbours. table: offsets of
-    columns come from a table, else from a stride.
-    """
-    p = Packer(dtype, dtype, lanes, "batch")
-    m, n, i = i64("m"), i64("n"), i64("i")
-    stage, to = pointer("stage", dtype, const=True, restrict=True), pointer("to", stored)
-    left, batches = sub(i64("columns"), n), i64("batches")
-    mask = Mask(dtype, lanes)
-    square = Elem("square", (i,), p.vector)
-    held = add(mul(i, i64("apart")), mul(m, i64("line")), n)
-    column: Expr = mul(add(n, i), i64("n_stride"))
-    if table:
-        column = Load(Var("n_offset", TABLE), add(n, i), I64)
-    place = offset(to, add(mul(m, i64("m_stride")), column))
-    out = intrinsic("tc_storem", p.vector, place, Var("some", mask), square, stored=stored)
-    turn = block(
-        Let(Var("tail", mask), tail_of(p, left)),
-        Array("square", p.vector, (lanes,)),
-        loop(i, 0, lanes, assign(square, _load(p, offset(stage, held))), mark=Unroll()),
-        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
-        loop(i, 0, lanes, when(compare("<", i, left), Eval(out)), mark=Unroll()),
-    )
-    body = block(
-        Let(Var("some", mask), tail_of(p, batches)),
-        loop(m, 0, i64("rows"), loop(n, 0, i64("columns"), turn, step=lanes)),
-    )
-    columns = Var("n_offset", TABLE) if table else i64("n_stride")
-    counts = map(i64, ("rows", "columns", "batches"))
-    params = (stage, i64("apart"), i64("line"), to, i64("m_stride"), columns, *counts)
-    return Function(name, params, body, "helper")
-
-
-# ---- addresses and vectors
-
-
-def packed_at(p: Packer) -> Var:
-    """Return where the panel at hand goes."""
-    return pointer("packed", p.dtype)
-
-
-def along_x(p: Packer, x: Expr) -> Expr:
-    """Return the offset of a column."""
-    if p.x_table:
-        return Load(Var("x_offset", TABLE), x, I64)
-    return x if p.unit == "x" else mul(x, i64("x_stride"))
-
-
-def along_k(p: Packer, k: Expr) -> Expr:
-    """Return the offset of a row."""
-    if p.k_table:
-        return Load(Var("k_offset", TABLE), k, I64)
-    return k if p.unit == "k" else mul(k, i64("k_stride"))
-
-
-def tail_of(p: Packer, left: IntLike) -> Expr:
-    """Return the mask of the first lanes, so many."""
-    return intrinsic("tc_tail", p.vector, left, type=Mask(p.dtype, p.lanes))
-
-
-def _load(p: Packer, at: Expr, mask: str = "tail") -> Expr:
-    m = Var(mask, Mask(p.dtype, p.lanes))
-    return intrinsic("tc_loadm", p.vector, at, m, type=p.vector, stored=p.source)
-
-
-def _move(p: Packer, to: Expr, at: Expr) -> Stmt:
-    """Return the copy of a whole vector."""
-    value = intrinsic("tc_load", p.vector, at, type=p.vector, stored=p.source)
-    return Eval(intrinsic("tc_store", p.vector, to, value))
-
-
-def _store_first(p: Packer, at: Expr, value: Expr) -> Stmt:
-    """Return the store of the first lanes, those that the mask `tail` has."""
-    tail = Var("tail", Mask(p.dtype, p.lanes))
-    return Eval(intrinsic("tc_storet", p.vector, at, tail, value))
 
 
 # ---- offset tables

@@ -10,20 +10,18 @@ that are turned around in registers.
 
 from __future__ import annotations
 
-from tcdsl.codegen.forms.contraction.kernel import LINE, intrinsic
-from tcdsl.codegen.forms.contraction.pack import (
+from tcdsl.codegen.forms.contraction.packer import (
     ROWS,
     Packer,
     along_k,
-    column_of,
-    columns,
     in_panels,
     packed_at,
     packer_params,
-    square_to,
     strips,
     tail_of,
 )
+from tcdsl.codegen.forms.contraction.register_tile import LINE, intrinsic
+from tcdsl.codegen.forms.contraction.squares import column_of, columns, square_to
 from tcdsl.codegen.loops.build import (
     add,
     assign,

@@ -10,19 +10,18 @@ along k, squares of words are turned around in registers; else elements are put 
 from __future__ import annotations
 
 from tcdsl.codegen.forms.base.scalars import convert
-from tcdsl.codegen.forms.contraction.kernel import intrinsic
-from tcdsl.codegen.forms.contraction.pack import (
+from tcdsl.codegen.forms.contraction.pack import packer
+from tcdsl.codegen.forms.contraction.pack_far import far_packer
+from tcdsl.codegen.forms.contraction.packer import (
     Packer,
     along_k,
     along_x,
-    columns,
     packed_at,
-    packer,
     packer_params,
     strips,
-    turned,
 )
-from tcdsl.codegen.forms.contraction.pack_far import far_packer
+from tcdsl.codegen.forms.contraction.register_tile import intrinsic
+from tcdsl.codegen.forms.contraction.squares import columns, turned
 from tcdsl.codegen.forms.contraction.words import Word
 from tcdsl.codegen.loops.build import (
     add,

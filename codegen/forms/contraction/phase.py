@@ -16,11 +16,11 @@ from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_
 from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
-from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.ragged import Depths
+from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
 from tcdsl.codegen.forms.contraction.strips import strips
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,

@@ -9,10 +9,10 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import ONE, Problem, Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import takes_ragged
+from tcdsl.codegen.forms.contraction.register_tile import ROW_GROUP
 from tcdsl.codegen.forms.contraction.words import Words, words_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr

@@ -10,7 +10,7 @@ fetched ahead. Halves are widened on the way.
 
 from __future__ import annotations
 
-from tcdsl.codegen.forms.contraction.kernel import FIRST, ROW_GROUP, intrinsic
+from tcdsl.codegen.forms.contraction.register_tile import FIRST, ROW_GROUP, intrinsic
 from tcdsl.codegen.loops.build import (
     add,
     assign,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from tcdsl.codegen.forms.contraction.block import packing
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
-from tcdsl.codegen.forms.contraction.kernel import FIRST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Panel
+from tcdsl.codegen.forms.contraction.register_tile import FIRST
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,

@@ -8,11 +8,11 @@ from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.ahead import ahead, with_distance
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
-from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
+from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, If, Let, Pointer, Stmt, Var
 from tcdsl.grammar.text.dataclass import dataclass

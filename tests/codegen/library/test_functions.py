@@ -25,7 +25,7 @@ from tcdsl.codegen.forms.contraction.library import (
     Tiles,
 )
 from tcdsl.codegen.forms.contraction.names import library_unit, named
-from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.packer import Packer, Unit
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.words import ALL as WORDS
 from tcdsl.codegen.library import functions

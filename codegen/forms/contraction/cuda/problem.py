@@ -14,17 +14,8 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, renaming
-from tcdsl.codegen.forms.contraction.problem import (
-    ONE,
-    Index,
-    Operand,
-    Reach,
-    factors_of,
-    is_one_to_one,
-    nearest,
-    operand_of,
-    reach_of,
-)
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Reach, reach_of
+from tcdsl.codegen.forms.contraction.roles import factors_of, is_one_to_one, nearest, operand_of
 from tcdsl.codegen.program.expressions import (
     indices_of,
     map_operands,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcdsl.codegen.forms.contraction.kernel import (
+from tcdsl.codegen.forms.contraction.problem import ONE
+from tcdsl.codegen.forms.contraction.register_tile import (
     RegisterTile,
     intrinsic,
     load_vector,
     store_vector,
     tail_mask,
 )
-from tcdsl.codegen.forms.contraction.problem import ONE
 from tcdsl.codegen.forms.contraction.weights.nest import WeightNest
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

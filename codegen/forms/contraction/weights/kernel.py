@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tcdsl.codegen.forms.contraction.kernel import (
+from tcdsl.codegen.forms.contraction.register_tile import (
     FIRST,
     ROW_GROUP,
     RegisterTile,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tcdsl.codegen.forms.contraction.kernel import FIRST
-from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer, packer_params
+from tcdsl.codegen.forms.contraction.pack import packer
+from tcdsl.codegen.forms.contraction.packer import Packer, Unit, packer_params
 from tcdsl.codegen.forms.contraction.problem import ONE, Index
+from tcdsl.codegen.forms.contraction.register_tile import FIRST
 from tcdsl.codegen.forms.contraction.weights.finish import stored_rows
 from tcdsl.codegen.forms.contraction.weights.kernel import (
     Steps,

@@ -22,12 +22,10 @@ from tcdsl.codegen.forms.contraction.problem import (
     Operand,
     Reach,
     extent_of,
-    factors_of,
-    is_one_to_one,
     known,
-    operand_of,
     reach_of,
 )
+from tcdsl.codegen.forms.contraction.roles import factors_of, is_one_to_one, operand_of
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.padding import Guard, unpadded
 from tcdsl.codegen.program.program import Statement

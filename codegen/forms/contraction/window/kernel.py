@@ -9,7 +9,7 @@ small area of memory, since most outputs want them turned around (`store.py`).
 
 from __future__ import annotations
 
-from tcdsl.codegen.forms.contraction.kernel import (
+from tcdsl.codegen.forms.contraction.register_tile import (
     RegisterTile,
     accumulator,
     load_vector,

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.packer import Packer, Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of, known
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, WindowSide

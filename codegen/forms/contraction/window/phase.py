@@ -11,10 +11,10 @@ from math import prod
 
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.finish import FinishAccess
-from tcdsl.codegen.forms.contraction.kernel import intrinsic
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table, packer
 from tcdsl.codegen.forms.contraction.problem import ONE, Operand, extent_of, known
+from tcdsl.codegen.forms.contraction.register_tile import intrinsic
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.problem import WindowSide
 from tcdsl.codegen.forms.contraction.window.schedule import (

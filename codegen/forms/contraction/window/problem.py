@@ -25,11 +25,10 @@ from tcdsl.codegen.forms.contraction.problem import (
     Problem,
     Reach,
     extent_of,
-    factors_of,
     known,
-    operand_of,
     reach_of,
 )
+from tcdsl.codegen.forms.contraction.roles import factors_of, operand_of
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import Guard, pieces, unpadded

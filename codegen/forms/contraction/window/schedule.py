@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import ceil, prod
 
-from tcdsl.codegen.forms.contraction.kernel import RegisterTile
 from tcdsl.codegen.forms.contraction.problem import extent_of, known
+from tcdsl.codegen.forms.contraction.register_tile import RegisterTile
 from tcdsl.codegen.forms.contraction.schedule import (
     CALL,
     LATE,

@@ -8,7 +8,7 @@ see vectors of pixels; where it has it along the columns, they are taken as they
 from __future__ import annotations
 
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.kernel import (
+from tcdsl.codegen.forms.contraction.register_tile import (
     RegisterTile,
     accumulator,
     intrinsic,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.forms.contraction.problem import Index, Reach, extent_of, problem_of
+from tcdsl.codegen.forms.contraction.problem import Index, Reach, extent_of
+from tcdsl.codegen.forms.contraction.roles import problem_of
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.toolchain.host import detect

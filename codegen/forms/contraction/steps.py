@@ -1,0 +1,161 @@
+"""The loop along k of a micro-kernel: a row of b into registers, then an FMA per accumulator."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tcdsl.codegen.forms.contraction.kernel import WIDENS
+from tcdsl.codegen.forms.contraction.problem import Term
+from tcdsl.codegen.forms.contraction.register_tile import (
+    LINE,
+    ROW_GROUP,
+    RegisterTile,
+    Strides,
+    accumulator,
+    each_vector,
+    intrinsic,
+)
+from tcdsl.codegen.loops.build import (
+    add,
+    assign,
+    block,
+    c64,
+    compare,
+    do,
+    expr,
+    i64,
+    load,
+    loop,
+    mul,
+    offset,
+    pointer,
+    sub,
+)
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Array,
+    Assign,
+    Bin,
+    Elem,
+    Expr,
+    If,
+    Let,
+    Load,
+    Pointer,
+    Scalar,
+    Stmt,
+    Unroll,
+    Var,
+    Vector,
+)
+from tcdsl.grammar.types.dtypes import INT64
+
+
+def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
+    """Return the loop along k: a row of b into registers, then an FMA per accumulator."""
+    k, r = i64("k"), i64("r")
+    a, b = pointer("a", tile.factor, const=True), pointer("b", tile.factor, const=True)
+    words = tile.words
+    held = Vector(tile.factor, tile.lanes)
+    a_row = expr(strides.a_row) if strides.a_row is not None else i64("a_row")
+    rows = [pointer(f"a{g}", tile.factor, const=True) for g in range(0, tile.rows, ROW_GROUP)]
+    a_at, a_step = _along_k("a_k", strides.a_k, k)
+    b_at, b_step = _along_k("b_k", strides.b_k, k)
+    b_now = pointer("b0", tile.factor, const=True)
+    x = Var("x", Scalar(tile.factor))
+
+    def column(v: Expr) -> Elem:
+        return Elem("column", (v,), held)
+
+    def fetched(v: Expr, masked: bool) -> Expr:
+        args = (offset(b_now, add(b_at, mul(v, tile.lanes))), Var("tail", tile.mask))
+        name = "tc_loadm" if masked else "tc_load"
+        return intrinsic(name, held, *args[: 1 + masked], type=held)
+
+    def fetch(v: Expr, masked: bool) -> list[Stmt]:
+        # Pinned: folded into several FMAs as a memory operand, the load would run once per row.
+        return [assign(column(v), fetched(v, masked)), do("tc_pin", column(v))]
+
+    def fetch_next(v: Expr, _: bool) -> list[Stmt]:
+        ahead = i64("b_ahead") if "b" in strides.asks else c64(tile.columns)
+        return [do("tc_prefetch", offset(b_now, add(b_at, ahead, mul(v, tile.lanes))))]
+
+    def fetch_rows() -> list[Stmt]:
+        """Return the prefetch of some rows' next line: of all of them before k is a line on."""
+        line = LINE // tile.factor.size_bytes
+        down, along = Bin("&", k, c64(line - 1), I64), Bin("&", k, c64(-line), I64)
+        asks = "a" in strides.asks
+        ahead = i64("a_ahead") if asks else mul(tile.rows, a_row)
+        row = i64("a_ahead_row") if asks else a_row
+        places = (add(ahead, mul(add(down, i), row), along) for i in range(0, tile.rows, line))
+        return [do("tc_prefetch", offset(a, place)) for place in places]
+
+    def start(v: Expr, masked: bool) -> list[Stmt]:
+        return [assign(accumulator(tile, r, v), fetched(v, masked))]
+
+    def summed(v: Expr, function: str | None) -> Stmt:
+        acc, apart = accumulator(tile, r, v), Var("apart", tile.vector)
+        if function is not None:
+            name = f"tc_{function}"
+            return assign(acc, intrinsic(name, tile.vector, acc, column(v), x, type=tile.vector))
+        difference = Let(apart, Bin("-", column(v), x, tile.vector))
+        match term:
+            case "product":
+                return Assign(acc, Bin("*", column(v), x, tile.vector), "+=")
+            case "square":
+                return block(difference, Assign(acc, Bin("*", apart, apart, tile.vector), "+="))
+            case "distance":
+                absolute = intrinsic("tc_abs", tile.vector, apart, type=tile.vector)
+                return block(difference, Assign(acc, absolute, "+="))
+            case _:
+                assert_never(term)
+
+    def row(g: int, function: str | None) -> Stmt:
+        v = i64("v")
+        return loop(
+            r,
+            g * ROW_GROUP,
+            min((g + 1) * ROW_GROUP, tile.rows),
+            Let(x, load(rows[g], add(a_at, mul(sub(r, g * ROW_GROUP), a_row)))),
+            loop(v, 0, tile.vectors, summed(v, function), mark=Unroll()),
+            mark=Unroll(),
+        )
+
+    def steps(function: str | None) -> Stmt:
+        return loop(
+            k,
+            0,
+            i64("depth"),
+            Array("column", held, (tile.vectors,)),
+            each_vector(tile, fetch),
+            each_vector(tile, fetch_next) if strides.ahead or "b" in strides.asks else None,
+            fetch_rows() if strides.rows_ahead or "a" in strides.asks else None,
+            [row(g, function) for g in range(len(rows))],
+            [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
+            assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
+            mark=Unroll(1),
+        )
+
+    run = steps(None if words is None else words.function)
+    if words is not None and words.widening is not None:
+        widens = compare("!=", Bin("&", i64("flags"), c64(WIDENS), I64), 0)
+        run = If(widens, steps(words.widening), run)
+
+    starts = block(
+        loop(r, 0, tile.rows, each_vector(tile, start), mark=Unroll()),
+        assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
+    )
+    return block(
+        [Let(p, offset(a, mul(g * ROW_GROUP, a_row)), mutable=True) for g, p in enumerate(rows)],
+        Let(b_now, b, mutable=True),
+        starts if words is not None and words.starts else None,
+        run,
+    )
+
+
+def _along_k(name: str, stride: int | str | None, k: Var) -> tuple[Expr, Expr | None]:
+    """Return the index of step k from the moving pointer, and the pointer's step."""
+    if stride == "table":
+        table = Var(name, Pointer(INT64, const=True))
+        return Load(table, k, I64), None
+    return c64(0), expr(stride) if isinstance(stride, int) else i64(name)
