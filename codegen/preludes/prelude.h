@@ -233,7 +233,8 @@ static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args,
  * lanes low..high-1. tc_loadm gives 0 in lanes outside the mask and does not touch their memory,
  * tc_loadf gives those of fill; tc_storem writes the mask's lanes only; tc_keep(m, a, b) chooses.
  * tc_storet is tc_storem of the first lanes, and most often of all, tc_storer of lanes that follow
- * each other: for what has no quick one. */
+ * each other: for what has no quick one. tc_split, of vectors of 32 bytes alone, writes the first
+ * half to one place and the second to another. */
 #define TC_CLAMP(n, N) ((n) < 0 ? 0 : (n) > (N) ? (N) : (n))
 
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
@@ -329,6 +330,11 @@ TC_FN void tc_store_range(void *to, int i, TC_MASK_s v) {
     int i = __builtin_ia32_movmskps256((tc_native_f32)m);                                         \
     if (i == 255) return tc_store_v##S(p, v);                                                     \
     tc_store_range(p, i, (TC_MASK_s)v);                                                           \
+  }                                                                                               \
+  TC_FN void tc_split_v##S(tc_##T *p, tc_##T *q, tc_v##S v) {                                      \
+    TC_MASK_s s = (TC_MASK_s)v;                                                                   \
+    *(TC_PIECE_16 *)p = __builtin_shufflevector(s, s, 0, 1, 2, 3);                                \
+    *(TC_PIECE_16 *)q = __builtin_shufflevector(s, s, 4, 5, 6, 7);                                \
   }
 #else
 #define TC_VECTOR_MASK(S, T, N, SI, TI, F, W)                                                     \
@@ -346,7 +352,10 @@ TC_FN void tc_store_range(void *to, int i, TC_MASK_s v) {
       if (m[i]) p[i] = v[i];                                                                      \
   }                                                                                               \
   TC_FN void tc_storet_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }          \
-  TC_FN void tc_storer_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }
+  TC_FN void tc_storer_v##S(tc_##T *p, tc_m##S m, tc_v##S v) { tc_storem_v##S(p, m, v); }          \
+  TC_FN void tc_split_v##S(tc_##T *p, tc_##T *q, tc_v##S v) {                                      \
+    for (int i = 0; i < N / 2; i++) p[i] = v[i], q[i] = v[N / 2 + i];                             \
+  }
 #endif
 #endif
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels, joiner_name, packer_name
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.packer import Packer, Unit, packer_params
+from tcdsl.codegen.forms.contraction.packer import Packer, packer_params
 from tcdsl.codegen.forms.contraction.panel import Panel
-from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand
+from tcdsl.codegen.forms.contraction.problem import Index, Operand
 from tcdsl.codegen.forms.contraction.register_tile import WIDENS
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
@@ -42,8 +42,6 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
 )
 from tcdsl.grammar.types.dtypes import UINT16
-
-_LINE = 4  # neighbours that are worth a vector when they are packed
 
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
@@ -97,11 +95,14 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
         head = kept_panels(panel, block, now.k0)
     elif not panel.is_near(p.b):
         head = packing(panel, "b", g, block, now)
+    if panel.packs_all_rows:
+        head = b.block(head, packing(panel, "a", g, block, now))
 
     def rows_from(part: TaskBlock) -> Stmt:
         look, flags = looked_through(panel, part, now)
+        packed = panel.is_near(p.a) or panel.packs_all_rows
         return b.block(
-            None if panel.is_near(p.a) else packing(panel, "a", g, part, now),
+            None if packed else packing(panel, "a", g, part, now),
             look,
             tiles(panel, g, kernels, part, replace(now, flags=flags)),
         )
@@ -123,35 +124,16 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
 def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
     """Return the packer of an operand, whose panels run along a fused index."""
     k = panel.problem.k
-    unit: Unit = "none"
-    if panel.is_near(x):
-        unit = "batch"
-    elif along and x.stride(along[-1].name) == ONE:
-        unit = "x"
-    elif k and x.stride(k[-1].name) == ONE:
-        unit = "k"
-    elif panel.words is None and _is_far(panel, x, along):
-        unit = "far_x"
-    elif panel.words is None and _is_far(panel, x, k):
-        unit = "far_k"
     stored = panel.stored(x)
     return Packer(
         UINT16 if panel.words is not None and stored.is_half else stored,  # its bits
         panel.packed,
         panel.lanes,
-        unit,
+        panel.unit(x, along),
         x_table=x.linear(along) is None,
         k_table=x.linear(k) is None,
         word=None if panel.words is None else panel.words.of("a" if x == panel.problem.a else "b"),
     )
-
-
-def _is_far(panel: Panel, x: Operand, fused: tuple[Index, ...]) -> bool:
-    """Whether an operand has stride one along the outermost index only, one of some length."""
-    if len(fused) < 2 or x.linear(fused) is not None or x.stride(fused[0].name) != ONE:
-        return False
-    extent = b.value_of(panel.size(fused[0].extent))
-    return extent is None or extent >= _LINE
 
 
 def looked_through(panel: Panel, part: TaskBlock, now: DepthPass) -> tuple[list[Stmt], Expr]:

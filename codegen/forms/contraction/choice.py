@@ -89,7 +89,7 @@ def choose(
 
         def cost_of(option: tuple[int, int]) -> int:
             i, j = map(c64, option)
-            return number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
+            return number(grid_cost(x, machine, c64(threads), mr_, nv_, i, j, *packed))
 
         mt, nt = min(options, key=cost_of)
     method = DOT if dot else PANEL
@@ -108,7 +108,7 @@ def _stream(x: Extents, machine: Machine, threads: int) -> ContractionChoice:
 
         def cost_of(j: int) -> int:
             ends = c64(APART), c64(0)
-            return number(grid_cost(x, c64(threads), rows, vectors, c64(1), c64(j), *ends))
+            return number(grid_cost(x, machine, c64(threads), rows, vectors, c64(1), c64(j), *ends))
 
         nt = min(range(nt, nt + GRID), key=cost_of)
     strip = number(strip_depth(x, machine, rows))

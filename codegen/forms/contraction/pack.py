@@ -11,9 +11,11 @@ Offsets along a fused index that is
 not linear come from tables; every block of lanes then asks its table whether it lies in one piece.
 Half types are widened on the way.
 
-All panels get their 16 rows before the next 16: a panel of `a` is 6 elements wide, and packed by
-itself it would read every line once for each of its parts (column-major `a` of 1024^3: 8 % of the
-time of the whole product). So it is with elements, whose neighbours belong to panels further on.
+All panels get some rows before the next (`Packer.rows`): a panel of `a` is 6 elements wide, and
+packed by itself it would read every line once for each of its parts (column-major `a` of 1024^3:
+8 % of the time of the whole product). So it is with elements, whose neighbours belong to panels
+further on. Ends of rows that are no vector are stored as one where the next row overwrites what is
+too much of it; panels half a vector wide are packed by twos.
 
 Operands whose batch is the innermost dimension, time over C order (1 thread, Cascade Lake,
 `benchmarks/sizes.py`): 64x(128x128x128) with one or both factors so 1.2 to 1.3 (matrix by matrix
@@ -25,7 +27,6 @@ along the batch, with nothing to turn around, would be better.
 from __future__ import annotations
 
 from tcdsl.codegen.forms.contraction.packer import (
-    ROWS,
     TABLE,
     Packer,
     along_k,
@@ -36,17 +37,23 @@ from tcdsl.codegen.forms.contraction.packer import (
     packed_at,
     packer_params,
     store_lanes,
+    store_pair,
+    store_vector,
     strips,
     tail_of,
 )
-from tcdsl.codegen.forms.contraction.squares import columns, square_to
+from tcdsl.codegen.forms.contraction.register_tile import LINE, intrinsic
+from tcdsl.codegen.forms.contraction.squares import Put, columns, square_to
 from tcdsl.codegen.loops.build import (
     add,
+    all_of,
+    any_of,
     assign,
     block,
     c64,
     cast,
     compare,
+    do,
     i64,
     load,
     loop,
@@ -78,12 +85,12 @@ from tcdsl.codegen.loops.target import short_name
 def packer(name: str, p: Packer) -> Function:
     """Return the function that packs a block."""
     packed, end, depth = pointer("packed", p.dtype), i64("end"), i64("depth")
-    panels = in_panels(p, _panel(p))
+    panels = in_panels(p, _panel(p), _pair(p) if p.pairs else None)
     if not (p.unit == "none" or (p.unit == "x" and not p.x_table)):
         return Function(name, packer_params(p), panels, "helper")
     first = pointer("first", p.dtype)
-    strip = block(Let(end, min64(add(i64("row"), ROWS), depth)), assign(packed, first), panels)
-    body = block(Let(first, packed), loop(i64("row"), 0, depth, strip, step=ROWS))
+    strip = block(Let(end, min64(add(i64("row"), p.rows), depth)), assign(packed, first), panels)
+    body = block(Let(first, packed), loop(i64("row"), 0, depth, strip, step=p.rows))
     return Function(name, packer_params(p), body, "helper")
 
 
@@ -104,26 +111,50 @@ def _panel(p: Packer) -> Stmt:
             raise AssertionError(f"{p.unit} is packed by pack_far.py")
 
 
+def _pair(p: Packer) -> Stmt | None:
+    """Return the packing of two panels that are a vector wide together, if it is done so."""
+    if p.unit == "x" and not p.x_table:
+        k, line = i64("k"), _line(p)
+        value = intrinsic("tc_load", p.vector, line, type=p.vector, stored=p.source)
+        put = store_pair(p, offset(packed_at(p), mul(k, i64("left"))), value)
+        return loop(k, i64("row"), i64("end"), do("tc_prefetch", _ahead(p, line)), put)
+    return _turn(p, store_pair) if p.unit == "k" and not p.k_table else None
+
+
+def _line(p: Packer) -> Expr:
+    """Return where row k of the panel at hand begins in a source that lies along x."""
+    source = pointer("source", p.source, const=True)
+    return offset(source, add(i64("j"), along_k(p, i64("k"))))
+
+
+def _ahead(p: Packer, line: Expr) -> Expr:
+    """Return what is copied next after some rows: no hardware foresees rows this far apart."""
+    return offset(line, mul(p.rows, i64("k_stride")))
+
+
 def _copy(p: Packer) -> Stmt:
     """Return the copy of rows row .. end of a panel, each of them contiguous."""
-    k, x, left, whole = i64("k"), i64("x"), i64("left"), i64("whole")
+    k, x, left, whole, last = i64("k"), i64("x"), i64("left"), i64("whole"), i64("last")
     line, to = pointer("line", p.source, const=True), pointer("to", p.dtype)
+    end, value = offset(to, whole), load_lanes(p, offset(line, whole))
+    rest = store_lanes(p, end, value)
+    of_line = LINE * 8 // p.source.bits
+    ahead = loop(x, 0, left, do("tc_prefetch", offset(_ahead(p, line), x)), step=of_line)
+    if p.overlaps:
+        rest = If(compare("<=", mul(k, left), last), store_vector(p, end, value), rest)
     return block(
         Let(whole, sub(left, mod(left, p.lanes))),
+        Let(last, sub(mul(i64("depth"), left), add(whole, p.lanes))) if p.overlaps else None,
         Let(Var("tail", Mask(p.dtype, p.lanes)), tail_of(p, sub(left, whole))),
         loop(
             k,
             i64("row"),
             i64("end"),
-            Let(
-                line, offset(pointer("source", p.source, const=True), add(i64("j"), along_k(p, k)))
-            ),
+            Let(line, _line(p)),
             Let(to, offset(packed_at(p), mul(k, left))),
+            ahead if p.overlaps else None,
             loop(x, 0, whole, move_vector(p, offset(to, x), offset(line, x)), step=p.lanes),
-            when(
-                compare("<", whole, left),
-                store_lanes(p, offset(to, whole), load_lanes(p, offset(line, whole))),
-            ),
+            when(compare("<", whole, left), rest),
         ),
     )
 
@@ -165,13 +196,20 @@ def _if_in_one_piece(table: Var, first: Expr, end: Expr, then: Stmt, other: Stmt
     )
 
 
-def _turn(p: Packer) -> Stmt:
+def _turn(p: Packer, put: Put = store_lanes) -> Stmt:
     """Return the transposition of a strip whose columns are vectors in memory."""
     k, x, left, depth = i64("k"), i64("x"), i64("left"), i64("depth")
     first = offset(packed_at(p), add(mul(k, left), x))
+    rows = min64(p.lanes, sub(depth, k))
+    whole = None
+    if p.overlaps and put is store_lanes:
+        strip = all_of(compare("<=", add(x, p.lanes), left), compare("<=", add(k, p.lanes), depth))
+        end = add(mul(add(k, p.lanes - 1), left), p.lanes)
+        panel = all_of(compare("<=", left, p.lanes), compare("<=", end, mul(depth, left)))
+        whole = any_of(strip, panel)
     turn = block(
         Let(Var("deep", Mask(p.dtype, p.lanes)), tail_of(p, sub(depth, k))),
-        square_to(p, along_k(p, k), "deep", min64(p.lanes, sub(depth, k)), first, left),
+        square_to(p, along_k(p, k), "deep", rows, first, left, put, whole),
     )
     if p.k_table:
         end = min64(add(k, p.lanes), depth)

@@ -10,12 +10,16 @@ from tcdsl.codegen.loops.build import (
     IntLike,
     assign,
     block,
+    c64,
+    compare,
     i64,
     loop,
     min64,
+    mod,
     mul,
     offset,
     pointer,
+    select,
     sub,
 )
 from tcdsl.codegen.loops.loopir import (
@@ -35,7 +39,6 @@ from tcdsl.grammar.types.dtypes import INT64, DType
 
 Unit = Literal["x", "k", "batch", "far_x", "far_k", "none"]
 TABLE = Pointer(INT64, const=True)
-ROWS = 16  # copied for all panels before the next: their lines stay in the first level's sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,28 @@ class Packer:
         """The type of what is moved."""
         return Vector(self.dtype, self.lanes)
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the end of a row is stored as a whole vector, which the next row overwrites.
+
+        Where masks have no registers of their own: pieces of a vector are as many stores.
+        """
+        return self.lanes * self.dtype.size_bytes < 64
+
+    @property
+    def rows(self) -> int:
+        """How many rows all panels get before the next.
+
+        Rows that are a power of two apart share a set of the first level, and a panel takes parts
+        of their lines: with 16 of them column-major `a` of 1024^3 took twice as long to pack.
+        """
+        return 8 if self.overlaps else 16
+
+    @property
+    def pairs(self) -> bool:
+        """Whether two panels half a vector wide are packed together: those of 4x3 tiles."""
+        return self.lanes * self.dtype.size_bytes == 32 and self.word is None
+
 
 def packer_params(p: Packer) -> tuple[Var, ...]:
     """Return the parameters: source, where it goes, depth and count of the block, panel width.
@@ -86,15 +111,28 @@ def packer_params(p: Packer) -> tuple[Var, ...]:
     )
 
 
-def in_panels(p: Packer, body: Stmt) -> Stmt:
-    """Return body for every panel, columns j .. j + left."""
+def in_panels(p: Packer, body: Stmt, pair: Stmt | None = None) -> Stmt:
+    """Return body for every panel, columns j .. j + left.
+
+    pair: the same for two panels of left columns that are a vector wide together, column x 0.
+    """
     j, left, packed, width = i64("j"), i64("left"), pointer("packed", p.dtype), i64("width")
-    panel = block(
-        Let(left, min64(width, sub(i64("count"), j))),
-        body,
-        assign(packed, offset(packed, mul(i64("depth"), left))),
+    count, paired = i64("count"), i64("paired")
+
+    def by(columns: Expr) -> Stmt:
+        return assign(packed, offset(packed, mul(i64("depth"), columns)))
+
+    panel = block(Let(left, min64(width, sub(count, j))), body, by(left))
+    if pair is None:
+        return loop(j, 0, count, panel, step=width)
+    both = c64(p.lanes)
+    pairs = block(Let(left, c64(p.lanes // 2)), Let(i64("x"), c64(0)), pair, by(both))
+    fits = compare("==", mul(width, 2), p.lanes)
+    return block(
+        Let(paired, select(fits, sub(count, mod(count, p.lanes)), c64(0))),
+        loop(j, 0, paired, pairs, step=p.lanes),
+        loop(j, paired, count, panel, step=width),
     )
-    return loop(j, 0, i64("count"), panel, step=width)
 
 
 def strips(p: Packer, body: Stmt) -> Stmt:
@@ -144,3 +182,14 @@ def store_lanes(p: Packer, at: Expr, value: Expr) -> Stmt:
     """Return the store of the first lanes, those that the mask `tail` has."""
     tail = Var("tail", Mask(p.dtype, p.lanes))
     return Eval(intrinsic("tc_storet", p.vector, at, tail, value))
+
+
+def store_vector(p: Packer, at: Expr, value: Expr) -> Stmt:
+    """Return the store of all lanes."""
+    return Eval(intrinsic("tc_store", p.vector, at, value))
+
+
+def store_pair(p: Packer, at: Expr, value: Expr) -> Stmt:
+    """Return the store of half a vector in a panel, of the other half in the next one."""
+    behind = offset(at, mul(i64("depth"), i64("left")))
+    return Eval(intrinsic("tc_split", p.vector, at, behind, value))

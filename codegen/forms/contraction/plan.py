@@ -179,7 +179,9 @@ def plan_blocking(
                 *_named(
                     var,
                     work,
-                    lambda name: grid_cost(x, threads, mr, nv, i, j, repeated, pack_b, name),
+                    lambda name: grid_cost(
+                        x, machine, threads, mr, nv, i, j, repeated, pack_b, name
+                    ),
                 ),
                 when(
                     any_of(compare("==", least_work, 0), compare("<", work, least_work)),

@@ -46,6 +46,7 @@ ON_THEIR_WAY = 12  # lines of memory, a row of a each: more at once wait for eac
 LATE = 32  # a whole task waited for costs its 32nd part, on average
 NEAR = 4  # second levels that a block of all matrices of a group may fill
 L2_WAYS = 16  # nearly everywhere
+TASK = 8192  # points of a sum in whose time a task is claimed and its block found
 GRID = 9  # how many task counts along m and along n are compared
 
 
@@ -213,8 +214,10 @@ def packs_b(x: Extents, machine: Machine, mr: Expr) -> Expr:
 
 def dot_cost(x: Extents, machine: Machine) -> Expr:
     """Return the half cycles of the dot method: products, then a sum across the lanes of each."""
-    step = mul(ceil_div(x.k, x.lanes), 2)
-    dots = mul(x.m, x.n, add(div(step, machine.fma_per_cycle), ACROSS))
+    step = div(mul(ceil_div(x.k, x.lanes), 2), machine.fma_per_cycle)
+    if machine.has_few_registers:  # few accumulators, and as many loads as there is time for
+        step = add(step, div(mul(step, 3), 10))
+    dots = mul(x.m, x.n, add(step, ACROSS))
     return add(dots, mul(x.n, x.k, TURN)) if x.turns else dots
 
 
@@ -250,10 +253,13 @@ def least_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr) -> Expr:
 def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr) -> Expr:
     """Return the fewest tasks along n whose block of b stays near.
 
-    In the second level; where every task packs the rows of a for itself, it may be four times that.
+    In the second level; where every task packs the rows of a for itself, it may be four times that,
+    and with few registers, where panels of a are narrow, sixteen times: column-major a of 1024^3
+    took 29.6 ms with 4 blocks of columns, 27.0 with one (1 thread, Zen 3).
     """
     width = mul(nv, x.lanes)
-    room = select(compare("!=", pack_a, 0), c64(2 * machine.l2_bytes), c64(machine.l2_bytes // 2))
+    beyond = (8 if machine.has_few_registers else 2) * machine.l2_bytes
+    room = select(compare("!=", pack_a, 0), c64(beyond), c64(machine.l2_bytes // 2))
     most = div(room, mul(kc, x.bytes))
     together = _together(x, machine, kc, of_operand=x.near[1])
     columns = div(most if together is None else min64(most, together), width)
@@ -301,6 +307,7 @@ def block_shape(
 
 def grid_cost(
     x: Extents,
+    machine: Machine,
     threads: Expr,
     mr: Expr,
     nv: Expr,
@@ -316,9 +323,25 @@ def grid_cost(
     of grids about equal the one of more tasks loses less.
     """
     mc, nc = block_shape(x, mr, nv, mt, nt, name)
-    tasks = name("tasks", max64(mul(x.groups, ceil_div(x.m, mc), ceil_div(x.n, nc)), 1))
-    packed = add(mul(pack_a, mc, 8), mul(pack_b, nc, 8))
-    busiest = name("busiest", mul(ceil_div(tasks, threads), add(mul(mc, nc), packed)))
+    blocks_n = name("blocks_n", ceil_div(x.n, nc))
+    columns = name("columns", mul(x.groups, ceil_div(x.m, mc)))  # tasks of the same columns
+    tasks = name("tasks", max64(mul(columns, blocks_n), 1))
+    by_row, by_column = (16, 10) if machine.has_few_registers else (8, 8)
+
+    def work(width: Expr) -> Expr:
+        points = add(mul(mc, width), mul(pack_a, mc, by_row), mul(pack_b, width, by_column))
+        return add(points, div(TASK, max64(x.k, 1))) if machine.has_few_registers else points
+
+    each = name("each", work(nc))
+    rounds: Expr = mul(ceil_div(tasks, threads), each)
+    if machine.has_few_registers:
+        # the last columns may be few: threads that have had one task less take those meanwhile
+        last = name("last", work(sub(x.n, mul(sub(blocks_n, 1), nc))))
+        whole = name("whole", mul(columns, max64(sub(blocks_n, 1), 0)))
+        free = mul(sub(mul(ceil_div(whole, threads), threads), whole), div(each, last))
+        after = ceil_div(max64(sub(columns, free), 0), threads)
+        rounds = add(mul(ceil_div(whole, threads), each), mul(after, last))
+    busiest = name("busiest", rounds)
     return add(busiest, div(mul(busiest, threads), mul(tasks, LATE)))
 
 

@@ -10,6 +10,7 @@ from tcdsl.codegen.forms.contraction.packer import (
     along_x,
     load_lanes,
     store_lanes,
+    store_vector,
     tail_of,
 )
 from tcdsl.codegen.forms.contraction.register_tile import intrinsic
@@ -34,6 +35,7 @@ from tcdsl.codegen.loops.loopir import (
     Eval,
     Expr,
     Function,
+    If,
     Let,
     Load,
     Mask,
@@ -61,28 +63,58 @@ def column_of(p: Packer) -> Elem:
     return Elem("column", (i64("i"),), Pointer(p.source, const=True))
 
 
-def square_to(p: Packer, at: Expr, mask: str, rows: Expr, first: Expr, apart: Expr) -> Stmt:
+Put = Callable[[Packer, Expr, Expr], Stmt]
+
+
+def square_to(
+    p: Packer,
+    at: Expr,
+    mask: str,
+    rows: Expr,
+    first: Expr,
+    apart: Expr,
+    put: Put = store_lanes,
+    whole: Expr | None = None,
+) -> Stmt:
     """Return the way of the vector at at of every column, turned around: rows to first, apart."""
-    return turned(p, lambda column: load_lanes(p, offset(column, at), mask), rows, first, apart)
+
+    def fetch(column: Expr) -> Expr:
+        return load_lanes(p, offset(column, at), mask)
+
+    return turned(p, fetch, rows, first, apart, put, whole)
 
 
-def turned(p: Packer, fetch: Callable[[Expr], Expr], rows: Expr, first: Expr, apart: Expr) -> Stmt:
-    """Return the way of a vector of every column, fetched, turned around: rows to first, apart."""
+def turned(
+    p: Packer,
+    fetch: Callable[[Expr], Expr],
+    rows: Expr,
+    first: Expr,
+    apart: Expr,
+    put: Put = store_lanes,
+    whole: Expr | None = None,
+) -> Stmt:
+    """Return the way of a vector of every column, fetched, turned around: rows to first, apart.
+
+    whole: when all rows are stored as whole vectors, put does it else.
+    """
     i = i64("i")
     square, to = Elem("square", (i,), p.vector), pointer("to", p.dtype)
+
+    def rows_by(put: Put, *, all_rows: bool) -> Stmt:
+        row = put(p, to, square)
+        if not all_rows:
+            row = when(compare("<", i, rows), row)
+        return loop(i, 0, p.lanes, row, assign(to, offset(to, apart)), mark=Unroll())
+
+    out = rows_by(put, all_rows=False)
+    if whole is not None:
+        out = If(whole, rows_by(store_vector, all_rows=True), out)
     return block(
         Array("square", p.vector, (p.lanes,)),
         loop(i, 0, p.lanes, assign(square, fetch(column_of(p))), mark=Unroll()),
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
         Let(to, first, mutable=True),
-        loop(
-            i,
-            0,
-            p.lanes,
-            when(compare("<", i, rows), store_lanes(p, to, square)),
-            assign(to, offset(to, apart)),
-            mark=Unroll(),
-        ),
+        out,
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tcdsl.codegen.forms.contraction.kernel import WIDENS
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.register_tile import (
     LINE,
     ROW_GROUP,
+    WIDENS,
     RegisterTile,
     Strides,
     accumulator,

@@ -263,7 +263,8 @@ def _tile_args(
         walk(b.c64(0), strides.b_k)
     else:
         inside = b.add(b.mul(part.skip, rows), part.row)
-        held = b.offset(packed_a, b.add(b.mul(i, depth), inside))
+        row_in_block = b.add(block.cut, i) if panel.packs_all_rows else i
+        held = b.offset(packed_a, b.add(b.mul(row_in_block, depth), inside))
         walks(*rows_of_a(panel, g, x, held, rows, (m, k0)))
         step = panel.stride(p.b, p.k)
         panels = b.mul(j, b.add(depth, panel.starts))

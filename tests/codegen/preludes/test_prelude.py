@@ -234,6 +234,14 @@ VECTOR_TEXT = r"""
 #include "scans.h"
 TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
 
+#if TC_VECTOR_BYTES == 32
+#define SPLIT(S, T)                                                                               \
+  TC_EXPORT void split_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
+    tc_split_v##S(out, out + n, tc_load_v##S(a));                                                 \
+  }
+#else
+#define SPLIT(S, T)
+#endif
 #define EACH(S, T, N)                                                                             \
   TC_EXPORT void tail_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                               \
     tc_storem_v##S(out, tc_tail_v##S(n), tc_loadm_v##S(a, tc_tail_v##S(n)) + (tc_##T)1);          \
@@ -251,6 +259,7 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
   TC_EXPORT void put_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {                 \
     tc_storer_v##S(out, tc_range_v##S(low, high), tc_load_v##S(a));                               \
   }                                                                                               \
+  SPLIT(S, T)                                                                                     \
   TC_EXPORT void folds_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
     tc_v##S v = tc_load_v##S(a);                                                                  \
     (void)n;                                                                                      \
@@ -400,6 +409,17 @@ def test_a_range_chooses_the_lanes_between(vectors: ctypes.CDLL, dtype: np.dtype
         call(vectors, f"range_{c(dtype)}", out, a, low, high)
         want = [i if low <= i < high else -7 for i in range(lanes)]
         np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_halves_of_a_vector_go_to_two_places(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes = lanes_of(vectors, dtype)
+    if lanes * dtype.itemsize == 32:  # others are never split
+        a, out = np.arange(lanes).astype(dtype), np.full(2 * lanes, -1, dtype)
+        call(vectors, f"split_{c(dtype)}", out, a, lanes)
+        half = [*range(lanes // 2)], [*range(lanes // 2, lanes)]
+        kept = [-1] * (lanes - lanes // 2)
+        np.testing.assert_array_equal(out, [*half[0], *kept, *half[1], *kept])
 
 
 @pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)

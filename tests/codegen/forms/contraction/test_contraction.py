@@ -366,6 +366,28 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=150)
 
 
+def packing_rows(text: str, m: int, k: int, tile: str, dtype: str = "float32") -> Case:
+    """Return a product whose rows of a are packed for a tile, whatever the schedule thinks."""
+    p = matmul(text, m, 29, k, dtype)
+    default = compiler.default_config(p.program, spec_of(p, exact=True), detect(), p.sizes)
+    chosen = {"g0.tile": tile, "g0.pack_a": True, "g0.method": "panel", "g0.form": "contraction"}
+    return Case(p, True, Config.of({**dict(default.items), **chosen}))
+
+
+def test_rows_are_packed_for_narrow_tiles() -> None:
+    """Of 21 rows five panels are four wide, four of them packed by twos, and one has a row."""
+    differential([packing_rows(TN, 21, 37, "4x3")], terms=37)
+
+
+@pytest.mark.wide
+def test_rows_are_packed_for_tiles_of_any_rows() -> None:
+    sizes = (21, 37), (8, 5), (6, 1), (13, 64)
+    tiles = "4x3", "6x2", "3x1", "5x2"
+    made = [packing_rows(t, m, k, tile) for t in (NT, TN) for m, k in sizes for tile in tiles]
+    doubles = [packing_rows(t, 11, 19, "4x3", "float64") for t in (NT, TN)]
+    differential([*made, *doubles], terms=64)
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("width", [32, 16])
 def test_narrower_vectors(width: int) -> None:

@@ -15,6 +15,7 @@ from tcdsl.codegen.machine.cpu import Machine
 WAY = 4096  # bytes
 INTEL = Machine("avx512", 64, 32, 8 * WAY, 8, 1 << 20, 36 << 20, 2, 3.75, 2)
 AMD = replace(INTEL, l1_bytes=12 * WAY, l1_ways=12, crosses_lines=True)
+ZEN3 = Machine("avx2", 32, 16, 8 * WAY, 8, 1 << 19, 32 << 20, 2, 3.2, 2, crosses_lines=True)
 
 
 def product(m: int, n: int, k: int, row: int | None = None, *, by_columns: bool = False) -> Extents:
@@ -77,6 +78,18 @@ def test_columns_stay_where_they_lie_if_crossing_lines_costs_nothing() -> None:
 def test_rows_by_columns_are_packed_where_many_panels_read_them() -> None:
     assert chosen(product(512, 512, 512, by_columns=True)).pack_a
     assert not chosen(product(72, 26, 26, by_columns=True)).pack_a
+
+
+def test_last_columns_may_be_few_where_another_thread_has_them() -> None:
+    """14 blocks of 72 columns and one of 16 keep two threads as busy, and none packs b twice."""
+    c = chosen(replace(product(128, 1024, 1024), lanes=8), ZEN3, threads=2)
+    assert (c.mr, c.nv, c.mt, c.nt) == (4, 3, 1, 15)
+
+
+def test_columns_are_not_split_where_every_block_packs_the_rows_again() -> None:
+    x = replace(product(1024, 1024, 1024, by_columns=True), lanes=8)
+    assert chosen(x, ZEN3).nt == 1
+    assert chosen(x, ZEN3, threads=2).nt <= 2
 
 
 def test_blocks_of_a_group_are_bounded() -> None:

@@ -92,6 +92,8 @@ def cases() -> Iterator[Case]:
             values = {k: v for k, v in default.items if str(k).startswith("g0.")}
             if values.get("g0.form") == "contraction" and values.get("g0.method") == "panel":
                 yield Case(p, True, Config.of({"g0.tile": "1x1", "g0.method": "panel"}))
+    for spec, size in ((ROWS, SIZES[ROWS][0]), (DEPTH, SIZES[DEPTH][1])):  # panels by twos
+        yield Case(einsum(spec, size), True, Config.of({"g0.tile": "4x3", "g0.method": "panel"}))
 
 
 @pytest.mark.wide
