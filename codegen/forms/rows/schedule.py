@@ -218,10 +218,7 @@ def _bytes_per_point(ctx: Context, space: IterationSpace, buffer: str) -> float:
 
 
 def _output_bytes(ctx: Context, space: IterationSpace) -> Size:
-    total = ZERO
-    for name in sorted(space.written - set(ctx.group.local)):
-        elements = ONE
-        for s in ctx.operands.buffer(name).shape:
-            elements = elements * s
-        total = total + elements * ctx.operands.memory_dtype(name).size_bytes
-    return total
+    """Return the bytes that are stored: of a slice, a turn's part of an output, no more."""
+    stored = space.written - set(ctx.group.local)
+    each = sum(ctx.operands.memory_dtype(name).size_bytes for name in sorted(stored))
+    return points(space.kept) * space.row_length() * each

@@ -313,3 +313,20 @@ def test_branches_compile_where_vectors_of_doubles_cannot_be_chosen_from() -> No
     text = "def f(double(N) A) -> (O) { O(n) = A(n) != 0 ? exp(A(n)) : A(n) }"
     case = Case(problem(text, np.arange(-3.0, 4.0)), exact=False)
     differential([case], cc=replace(cc, flags=(*cc.flags, "-march=x86-64", lanes)), machine=machine)
+
+
+def test_a_turn_keeps_its_slice_in_the_caches() -> None:
+    """Stores past the caches are for what no cache holds, not for a part that is read at once."""
+    text = (
+        "def f(float(T,N) X) -> (A, B) { A(0,n) = X(0,n)  B(0,n) = X(0,n)  for t in 0:T-1 "
+        "{ A(t+1,n) = B(t,n) + X(t,n)  B(t+1,n) = A(t+1,n) * X(t,n) } }"
+    )
+    machine = replace(detect(), l3_bytes=1 << 16)
+
+    def streamed(text: str, *shapes: tuple[int, int]) -> list[Value]:
+        p = problem(text, *(np.zeros(shape, np.float32) for shape in shapes))
+        config = compiler.default_config(p.program, spec_of(p, exact=True), machine, p.sizes)
+        return [value for knob, value in config.items if knob.endswith(".stream")]
+
+    assert streamed(ADD, (64, 512), (64, 512)) == [True]
+    assert set(streamed(text, (64, 512))) == {False}
