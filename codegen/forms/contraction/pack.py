@@ -117,7 +117,7 @@ def _pair(p: Packer) -> Stmt | None:
         k, line = i64("k"), _line(p)
         value = intrinsic("tc_load", p.vector, line, type=p.vector, stored=p.source)
         put = store_pair(p, offset(packed_at(p), mul(k, i64("left"))), value)
-        return loop(k, i64("row"), i64("end"), do("tc_prefetch", _ahead(p, line)), put)
+        return loop(k, i64("row"), i64("end"), _ahead(p, line, c64(p.lanes)), put)
     return _turn(p, store_pair) if p.unit == "k" and not p.k_table else None
 
 
@@ -127,9 +127,13 @@ def _line(p: Packer) -> Expr:
     return offset(source, add(i64("j"), along_k(p, i64("k"))))
 
 
-def _ahead(p: Packer, line: Expr) -> Expr:
-    """Return what is copied next after some rows: no hardware foresees rows this far apart."""
-    return offset(line, mul(p.rows, i64("k_stride")))
+def _ahead(p: Packer, line: Expr, columns: Expr) -> Stmt | None:
+    """Return the fetch of what is copied next, some rows further: no hardware foresees rows."""
+    if p.k_table or not p.overlaps:
+        return None
+    x = i64("x")
+    place = offset(line, add(mul(p.rows, i64("k_stride")), x))
+    return loop(x, 0, columns, do("tc_prefetch", place), step=LINE * 8 // p.source.bits)
 
 
 def _copy(p: Packer) -> Stmt:
@@ -138,8 +142,6 @@ def _copy(p: Packer) -> Stmt:
     line, to = pointer("line", p.source, const=True), pointer("to", p.dtype)
     end, value = offset(to, whole), load_lanes(p, offset(line, whole))
     rest = store_lanes(p, end, value)
-    of_line = LINE * 8 // p.source.bits
-    ahead = loop(x, 0, left, do("tc_prefetch", offset(_ahead(p, line), x)), step=of_line)
     if p.overlaps:
         rest = If(compare("<=", mul(k, left), last), store_vector(p, end, value), rest)
     return block(
@@ -152,7 +154,7 @@ def _copy(p: Packer) -> Stmt:
             i64("end"),
             Let(line, _line(p)),
             Let(to, offset(packed_at(p), mul(k, left))),
-            ahead if p.overlaps else None,
+            _ahead(p, line, left),
             loop(x, 0, whole, move_vector(p, offset(to, x), offset(line, x)), step=p.lanes),
             when(compare("<", whole, left), rest),
         ),
