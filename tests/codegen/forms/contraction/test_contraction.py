@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.contraction.library import Tiles
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.loops.target import C
-from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.check.definition import check as check_types
@@ -370,7 +370,7 @@ def packing_rows(text: str, m: int, k: int, tile: str, dtype: str = "float32") -
     """Return a product whose rows of a are packed for a tile, whatever the schedule thinks."""
     p = matmul(text, m, 29, k, dtype)
     default = compiler.default_config(p.program, spec_of(p, exact=True), detect(), p.sizes)
-    chosen = {"g0.tile": tile, "g0.pack_a": True, "g0.method": "panel", "g0.form": "contraction"}
+    chosen: dict[str, Value] = {"g0.tile": tile, "g0.pack_a": True, "g0.method": "panel"}
     return Case(p, True, Config.of({**dict(default.items), **chosen}))
 
 
