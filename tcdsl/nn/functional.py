@@ -43,6 +43,7 @@ from tcdsl.ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from tcdsl.ops.attention import scaled_dot_product_attention
 from tcdsl.ops.between import pdist
 from tcdsl.ops.class_losses import (
     cross_entropy,
@@ -54,7 +55,6 @@ from tcdsl.ops.composed import (
     gaussian_nll_loss,
     gumbel_softmax,
     rms_norm,
-    scaled_dot_product_attention,
     triplet_margin_with_distance_loss,
 )
 from tcdsl.ops.convolutions import (

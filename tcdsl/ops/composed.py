@@ -1,4 +1,4 @@
-"""Functions of nn.functional that are made of other ops: attention, norms, losses of today."""
+"""Functions of nn.functional that are made of other ops: norms, losses of today."""
 
 from __future__ import annotations
 
@@ -7,88 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes
-from tcdsl.ops.arranged import repeat_interleave
-from tcdsl.ops.casting import lower
-from tcdsl.ops.comparisons import logical_not
-from tcdsl.ops.copies import tril
 from tcdsl.ops.distances import pairwise_distance
-from tcdsl.ops.dropout import dropout
 from tcdsl.ops.losses import mean_or_sum
 from tcdsl.ops.pointwise import clamp, minimum
-from tcdsl.ops.products import matmul
 from tcdsl.ops.reductions import mean, softmax
 from tcdsl.ops.table import publish
-from tcdsl.ops.views import transpose
-
-
-@lower
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """Return means of values, weighted by the softmax of products of queries and keys.
-
-    Parameters
-    ----------
-    query : Tensor, shape (..., T, E)
-    key : Tensor, shape (..., S, E)
-    value : Tensor, shape (..., S, V)
-    attn_mask : Tensor, shape that broadcasts to (..., T, S), optional
-        bool: True where a key is looked at; floats are added to the products.
-    dropout_p : float
-        The part of weights that is left out.
-    is_causal : bool
-        Each query looks at no key behind it. Excludes attn_mask.
-    scale : float, optional
-        Of the products; ``1 / sqrt(E)`` by default.
-    enable_gqa : bool
-        Heads, dimension -3, of key and value are repeated to those of query.
-
-    Returns
-    -------
-    Tensor, shape (..., T, V)
-        A query that looks at no key gets 0.
-    """
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
-            "is_causal=True"
-        )
-    if enable_gqa:
-        often = query.shape[-3] // key.shape[-3]
-        key, value = (repeat_interleave(x, often, -3) for x in (key, value))
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = matmul(query, transpose(key, -2, -1)) * factor
-    if is_causal:
-        t, s = scores.shape[-2:]
-        attn_mask = tril(scores.new_ones((t, s))) != 0
-    blind = None
-    if attn_mask is not None and attn_mask.dtype is dtypes.bool_:
-        hidden = logical_not(attn_mask)
-        scores = scores.masked_fill(hidden, -math.inf)
-        blind = hidden.all(-1, True)
-    elif attn_mask is not None:
-        if not attn_mask.dtype.is_floating_point:
-            raise RuntimeError(
-                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-                f"attn_mask.dtype: {attn_mask.dtype.name} and query.dtype: {query.dtype.name} "
-                "instead."
-            )
-        blind = (attn_mask.detach() == -math.inf).all(-1, True)
-        # Of a row of -inf softmax and its gradient would be NaN, and 0 times NaN is no 0.
-        scores = scores + attn_mask.masked_fill(blind, 0.0)
-    weights = softmax(scores, -1)
-    if blind is not None and not is_causal:
-        weights = weights.masked_fill(blind, 0.0)
-    if dropout_p:
-        weights = dropout(weights, dropout_p)
-    return matmul(weights, value)
 
 
 def rms_norm(

@@ -51,6 +51,7 @@ FAMILIES = (
     "quantiles",
     "between",
     "patches",
+    "attention",
     "composed",
     "linear_algebra",
     "decompositions",
