@@ -216,6 +216,39 @@ static int narrowed(const Tensor *t, PyObject *const *args, Py_ssize_t n, Layout
   return 1;
 }
 
+/* (offset, dim, dim), of which 0, 0 and 1 may be left out: what lies there at places that differ by the offset, in a
+ * last dimension */
+static int slanted(const Tensor *t, PyObject *const *args, Py_ssize_t n, Layout *to) {
+  tc_i64 offset = 0, a = 0, b = 1;
+  whole(t, to);
+  if (to->nd < 2 || n > 3 || (n > 0 && !plain(args[0], &offset)) || (n > 1 && !plain_below(args[1], to->nd, &a)) ||
+      (n > 2 && !plain_below(args[2], to->nd, &b)) || a == b)
+    return 0;
+  tc_i64 rows = to->shape[a], columns = to->shape[b], below = offset < 0 ? -offset : 0, beside = offset > 0 ? offset : 0;
+  tc_i64 count = rows - below < columns - beside ? rows - below : columns - beside;
+  tc_i64 step = to->stride[a] + to->stride[b];
+  if (count > 0) to->offset = below * to->stride[a] + beside * to->stride[b];
+  drop(to, (int)(a > b ? a : b));
+  drop(to, (int)(a < b ? a : b));
+  to->shape[to->nd] = count > 0 ? count : 0;
+  to->stride[to->nd++] = step;
+  return 1;
+}
+
+/* (dim, size, step): all windows of a dimension, their elements in a last dimension */
+static int windowed(const Tensor *t, PyObject *const *args, Py_ssize_t n, Layout *to) {
+  tc_i64 d, size, step;
+  whole(t, to);
+  if (n != 3 || to->nd == MOST_DIMS || !plain_below(args[0], to->nd, &d) || !plain(args[1], &size) ||
+      !plain(args[2], &step) || size < 0 || size > to->shape[d] || step < 1)
+    return 0;
+  to->shape[to->nd] = size;
+  to->stride[to->nd++] = to->stride[d];
+  to->shape[d] = (to->shape[d] - size) / step + 1;
+  if (__builtin_mul_overflow(to->stride[d], step, &to->stride[d])) return 0;
+  return 1;
+}
+
 /* (key): numbers, slices, None and `...`, alone or as a tuple */
 static int subscripted(const Tensor *t, PyObject *const *args, Py_ssize_t n, Layout *to) {
   if (n != 1) return 0;
@@ -279,4 +312,4 @@ static const struct {
   Rule rule;
 } rules[] = {{"swapped", swapped},     {"reordered", reordered}, {"reshaped", reshaped}, {"merged", merged},
              {"widened", widened},     {"opened", opened},       {"closed", closed},     {"selected", selected},
-             {"narrowed", narrowed},   {"subscripted", subscripted}};
+             {"narrowed", narrowed},   {"subscripted", subscripted}, {"slanted", slanted},  {"windowed", windowed}};

@@ -27,6 +27,8 @@ from tcdsl.ops.views import dim_of, expand, permute, reshape, transpose
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with some dimensions at other places; the others keep their order."""
+    if type(source) is int and type(destination) is int:
+        return _moved_alone(input, source, destination)
     given = [[d] if isinstance(d, int) else list(d) for d in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(
@@ -42,6 +44,14 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     placed = dict(zip(to, at, strict=True))
     others = (d for d in range(rank) if d not in at)
     return permute(input, *(placed[d] if d in placed else next(others) for d in range(rank)))
+
+
+def _moved_alone(input: Tensor, source: int, destination: int) -> Tensor:
+    """Return a view with one dimension at another place."""
+    rank = input.ndim
+    at, to = dim_of(source, rank), dim_of(destination, rank)
+    others = [d for d in range(rank) if d != at]
+    return permute(input, (*others[:to], at, *others[to:]) if rank else ())
 
 
 def adjoint(input: Tensor) -> Tensor:
@@ -185,7 +195,7 @@ def repeat_interleave(
         often: Any = np.asarray(listed(repeats), np.int64).reshape(-1)
     else:
         often = operator.index(repeats)
-    if np.any(np.asarray(often) < 0):
+    if often < 0 if isinstance(often, int) else (often < 0).any():
         raise RuntimeError("Repeats must be non-negative")
     if isinstance(often, int):  # a view of each part, repeated
         shape = tuple(input.shape)

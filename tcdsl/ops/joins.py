@@ -125,10 +125,7 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
         out.resize_(whole)
     old = set_grad_enabled(False)
     try:
-        begin = 0
-        for n, t in zip(lengths, parts, strict=True):
-            copy_(made.narrow(at, begin, n), t)
-            begin += n
+        _written_one_by_one(made, at, lengths, parts)
     finally:
         set_grad_enabled(old)
     if needs and old and out is None:
@@ -136,6 +133,21 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
         vjp = partial(_parted, at, tuple(lengths))
         record("CatBackward0", recipe, vjp, tuple(parts), (made,), needs)
     return made
+
+
+def _written_one_by_one(
+    made: Tensor, at: int, lengths: Sequence[int], parts: Sequence[Tensor]
+) -> None:
+    """Copy tensors into parts of a dimension, a few by one kernel where that is there."""
+    begin, each = 0, 1 if made._device else _FEW
+    for i in range(0, len(parts), each):
+        some, extent = parts[i : i + each], sum(lengths[i : i + each])
+        part = made.narrow(at, begin, extent)
+        if len(some) == 1:
+            copy_(part, some[0])
+        else:
+            _joining(made.ndim, at, len(some))(*some, out=part)
+        begin += extent
 
 
 def _check_joined(first: tuple[int, ...], shape: tuple[int, ...], number: int, at: int) -> None:

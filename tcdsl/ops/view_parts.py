@@ -56,12 +56,16 @@ def of_part(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tenso
         part = unsqueeze(gradient, dim) if isinstance(listed[dim], int) else gradient
         return _spread(dim, start, form.shape[dim], part)
     whole: Tensor = zeros(form)
-    part = subscript(whole, tuple(listed))
+    written_into(subscript(whole, tuple(listed)), gradient)
+    return whole
+
+
+def written_into(part: Tensor, gradient: Tensor) -> None:
+    """Write a gradient into a view of zeros, which are a function of it where that is recorded."""
     if is_grad_enabled() and gradient.requires_grad:
         write_view(part, gradient)
     else:
         copy_(part, gradient)
-    return whole
 
 
 @viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)

@@ -131,11 +131,11 @@ def as_strided(
             f"of bounds for storage of {room} elements"
         )
     base = input.storage_offset()
-    vjp = partial(_unstrided, tuple(input.shape), input.stride(), base, size, stride, at)
+    vjp = partial(unstrided, tuple(input.shape), input.stride(), base, size, stride, at)
     return _viewed(input, size, stride, at - base, vjp, "AsStridedBackward0")
 
 
-def _unstrided(
+def unstrided(
     shape: Shape, strides: Shape, base: int, size: Shape, stride: Shape, at: int, gradient: Tensor
 ) -> Tensor:
     """Return the gradient of the source of a view: all that lies at one place is added up.

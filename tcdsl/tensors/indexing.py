@@ -44,20 +44,20 @@ def getitem(x: Tensor, key: Any) -> Any:
         return _lookup(x.ndim, (0,))(x, key)  # the most usual by far
     if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and x.ndim:
         return made_by(masked_select(x, key), "IndexBackward0")
-    data = _alone(x, key)
-    if data is None:
+    known = _known(x, key)
+    if known is None:
         base, found = _split(x, key)
         if not found:
             return base
         dims, tensors = tuple(d for d, _ in found), [t for _, t in found]
         _check_alike(tensors)
     else:
-        base, (dims, tensors) = x, data
+        base, dims, tensors = known
     return _lookup(base.ndim, dims)(base, *tensors)
 
 
-def _alone(x: Tensor, key: Any) -> tuple[Shape, list[Tensor]] | None:
-    """Return which dimensions data looks up, and the data, where all else is whole.
+def _known(x: Tensor, key: Any) -> tuple[Tensor, Shape, list[Tensor]] | None:
+    """Return a view of numbers and slices, which dimensions of it data looks up, and the data.
 
     None where there is more to a subscript, or more to see to.
     """
@@ -66,10 +66,14 @@ def _alone(x: Tensor, key: Any) -> tuple[Shape, list[Tensor]] | None:
         return None
     dims: Shape = ()
     tensors: list[Tensor] = []
-    for d, entry in enumerate(entries):
+    at, is_whole = 0, True
+    for entry in entries:
         if type(entry) is slice:
-            if entry != _WHOLE:
-                return None
+            is_whole = is_whole and entry == _WHOLE
+            at += 1
+            continue
+        if type(entry) is int:
+            is_whole = False
             continue
         data = _integers(entry) if type(entry) is list else entry
         if (
@@ -80,9 +84,16 @@ def _alone(x: Tensor, key: Any) -> tuple[Shape, list[Tensor]] | None:
             or (tensors and data.shape != tensors[0].shape)
         ):
             return None
-        dims += (d,)
+        dims += (at,)
         tensors.append(data)
-    return (dims, tensors) if tensors else None
+        at += 1
+    if not tensors:
+        return None
+    if is_whole:
+        return x, dims, tensors
+    part = tuple(e if type(e) in (int, slice) else _WHOLE for e in entries)
+    base = plain(getitem, x, part)
+    return None if base is None else (base, dims, tensors)
 
 
 def _integers(entry: list[Any]) -> Tensor | None:
@@ -109,15 +120,15 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if base is not None:
         _assign(base, value)
         return
-    data = _alone(x, key)
-    if data is None:
+    known = _known(x, key)
+    if known is None:
         base, found = _split(x, key)
         if not found:
             _assign(base, value)
             return
         dims, tensors = tuple(d for d, _ in found), [t for _, t in found]
     else:
-        base, (dims, tensors) = x, data
+        base, dims, tensors = known
     if isinstance(value, bool | int | float):
         _put_number(base, dims, tensors, value)
     else:

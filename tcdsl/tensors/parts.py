@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import Tensor, is_grad_enabled, made_by, set_fn
+from tcdsl.core import FORM, Tensor, is_grad_enabled, made_by, set_fn
+from tcdsl.ops.internal import zeros
 from tcdsl.ops.table import in_place, publish
-from tcdsl.ops.view_parts import sized_part, split_part, unbound
-from tcdsl.ops.views import dim_of
+from tcdsl.ops.view_parts import sized_part, split_part, unbound, written_into
+from tcdsl.ops.views import ARGUMENTS, dim_of, unstrided, viewed
 from tcdsl.tensors.methods import resize_
 
 __all__: list[str] = []
@@ -83,21 +85,33 @@ def _extent(name: str, tensor: Tensor, dim: int) -> int:
     return extent
 
 
+def _of_diagonal(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    """Return the gradient of a tensor by that of a diagonal: zeros elsewhere."""
+    whole: Tensor = zeros(form)
+    written_into(diagonal(whole, *arguments), gradient)
+    return whole
+
+
+@viewed("DiagonalBackward0", "slanted", _of_diagonal, FORM, ARGUMENTS)
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Return a view of a diagonal of two dimensions, which comes last in their place."""
     a, b = dim_of(dim1, input.ndim), dim_of(dim2, input.ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    rows, columns = input.shape[a], input.shape[b]
-    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    shift = offset * input.stride(b) if offset >= 0 else -offset * input.stride(a)
-    at = input.storage_offset() + (shift if count else 0)
-    rest = [d for d in range(input.ndim) if d not in (a, b)]
-    sizes = [*(input.shape[d] for d in rest), count]
-    strides = [*(input.stride(d) for d in rest), input.stride(a) + input.stride(b)]
-    return made_by(input.as_strided(sizes, strides, at), "DiagonalBackward0")
+    return diagonal(input, operator.index(offset), a, b)
 
 
+def _of_windows(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    """Return the gradient of a tensor by that of its windows, which may overlap."""
+    dim, _, step = arguments
+    shape = tuple(form.shape)
+    dense = tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+    at = dim_of(dim, len(shape))
+    laid = (*dense[:at], dense[at] * step, *dense[at + 1 :], dense[at])
+    return unstrided(shape, dense, 0, tuple(gradient.shape), laid, 0, gradient)
+
+
+@viewed("UnfoldBackward0", "windowed", _of_windows, FORM, ARGUMENTS)
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of all windows of a dimension; their elements are a new last dimension."""
     dim = dim_of(dimension, self.ndim)
@@ -108,13 +122,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         )
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    sizes, strides = list(self.shape), list(self.stride())
-    if sizes:
-        sizes[dim], strides[dim] = (extent - size) // step + 1, strides[dim] * step
-        inner = self.stride(dim)
-    else:
-        inner = 1
-    return made_by(self.as_strided([*sizes, size], [*strides, inner]), "UnfoldBackward0")
+    if not self.ndim:
+        return made_by(self.as_strided([size], [1]), "UnfoldBackward0")
+    return unfold(self, dim, operator.index(size), operator.index(step))
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:

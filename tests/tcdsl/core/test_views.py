@@ -27,6 +27,8 @@ VIEWS = (
     "x[::3, ..., None, 1:4:2]", "x[3:1]", "x[...]", "x[:, -2:100]", "x[1, 2, 3]", "x[()]",
     "x.chunk(3, dim=2)[1]", "x.split(2)[1]", "x.unbind(1)[2]", "x[np.int64(1)]",
     "x.view([12, 5])", "x.transpose(dim0=1, dim1=2)", "x[tensor(1):tensor(3)]",
+    "x.diagonal()", "x.diagonal(-1, 2, 0)", "x.diagonal(9)", "x.diagonal(dim1=-1, dim2=0)",
+    "x.unfold(2, 2, 2)", "x.unfold(-2, 3, 1)", "x.movedim(0, -1)",
 )  # fmt: skip
 
 
