@@ -115,16 +115,19 @@ class Generator:
             raise RuntimeError(
                 f"manual_seed: expected a seed from -2**63 to 2**64 - 1, got {number}"
             )
-        self._become(number & _MASK, _first_block(number & 0xFFFFFFFF), _BLOCK, None)
+        self._become(number & _MASK, None, _BLOCK, None)
         return self
 
-    def _become(self, seed: int, key: Words, at: int, normal: float | None) -> None:
-        """Take over a state: a block before tempering, and how many of its words are drawn."""
+    def _become(self, seed: int, key: Words | None, at: int, normal: float | None) -> None:
+        """Take over a state: a block before tempering, and how many of its words are drawn.
+
+        Without a block it is the seed's, made when a word is asked for.
+        """
         with self._lock:
             self._seed, self._at, self.normal = seed, at, normal
             # Blocks in a row: states, and their words, made when one is asked for. Both are never
             # written, only replaced, so that what was drawn may be a view of them.
-            self._states: Words = key.reshape(1, _BLOCK)
+            self._states: Words = np.empty(0, np.uint32) if key is None else key.reshape(1, _BLOCK)
             self._words: Bits = np.empty(0, np.int32)
             self._row: Tensor | None = None  # the same, when one is asked for
 
@@ -132,7 +135,13 @@ class Generator:
         """Return the block of the last word drawn, and how many of its words are."""
         with self._lock:
             block = max(self._at - 1, 0) // _BLOCK
-            return self._states[block], self._at - block * _BLOCK
+            return self._begun()[block], self._at - block * _BLOCK
+
+    def _begun(self) -> Words:
+        """Return the blocks that there are, the first one made if need be."""
+        if not len(self._states):
+            self._states = _first_block(self._seed & 0xFFFFFFFF).reshape(1, _BLOCK)
+        return self._states
 
     def seed(self) -> int:
         """Begin anew from a seed that the system draws; return that."""
@@ -183,7 +192,7 @@ class Generator:
 
     def _made(self, count: int) -> Bits:
         """Draw words that no block holds yet: make blocks, from that of the next one on."""
-        first = min(self._at // _BLOCK, len(self._states) - 1)
+        first = min(self._at // _BLOCK, len(self._begun()) - 1)
         begin = self._at - first * _BLOCK
         further = max(-(-(begin + count) // _BLOCK) - 1, _LEAST)
         states, blocks = _kernel("blocks")(self._states[first], B=further)

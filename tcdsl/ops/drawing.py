@@ -43,7 +43,9 @@ _bernoulli = _filling("bernoulli")
 _bernoulli_of_two = _filling("bernoulli_of_two")
 _shuffle = _filling("shuffle")
 _unit = ops.op("unit_of_word", vjp=None)
-_unit_normal = ops.op("unit_normal", vjp=None)
+_new_normal = ops.op("new_normal", vjp=None)
+_new_normal_of_all = ops.op("new_normal_of_all", vjp=None)
+_new_few = ops.op("new_few", vjp=None)
 _new_integers = ops.op("new_integers", vjp=None)
 
 
@@ -82,13 +84,34 @@ def new_uniform(shape: tuple[int, ...], source: Generator) -> Tensor | None:
     return made
 
 
-def new_normal(shape: tuple[int, ...], source: Generator) -> Tensor | None:
-    """Return float32 numbers that are normal; None where they are no few groups of 16."""
+def new_normal(
+    shape: tuple[int, ...], source: Generator, mean: float = 0.0, std: float = 1.0
+) -> Tensor | None:
+    """Return float32 numbers that are normal; None where they are many, or none."""
     count = math.prod(shape)
-    if count % 16 or not 0 < count <= _PART:
+    if not 0 < count <= _PART:
         return None
-    made: Tensor = _unit_normal(source.row(count).view(-1, 16)).view(shape)
-    return made
+    if count < 16:
+        made = _new_pairs(count, source, mean, std)
+        if made is None:
+            return None
+    elif count % 16:
+        made = _new_normal_of_all(source.row(count + 16), mean, std)
+    else:
+        made = _new_normal(source.row(count).view(-1, 16), mean, std)
+    return made if made.shape == shape else made.view(shape)
+
+
+def _new_pairs(count: int, source: Generator, mean: float, std: float) -> Tensor | None:
+    """Return a few normal numbers, after one that was made before; None if that is the only one."""
+    begin = 0 if source.normal is None else 1
+    pairs = (count - begin + 1) // 2
+    if not pairs:
+        return None
+    words = source.row(4 * pairs).view(pairs, 2, 2)
+    made, last = _new_few(words, source.normal or 0.0, begin, count, mean, std)
+    source.normal = last.item() if (count - begin) % 2 else None
+    return made  # type: ignore[no-any-return]
 
 
 def new_integers(shape: tuple[int, ...], source: Generator, low: int, count: int) -> Tensor | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, is_grad_enabled, made_by
+from tcdsl.core.dtypes import float32
 from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.node_names import node_name
@@ -13,6 +14,7 @@ from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
+_FEW = 4096  # elements
 
 
 def _filling(name: str) -> Any:
@@ -165,6 +167,17 @@ def uniform_(
     return _drawn(input, drawing.uniform, _uniform, low, high, generator=generator)
 
 
+def _is_few(tensor: Tensor) -> bool:
+    """Whether numbers are sooner drawn and copied than drawn in their places."""
+    return (
+        tensor.dtype is float32
+        and tensor.numel() <= _FEW
+        and tensor.is_contiguous()
+        and not tensor.requires_grad
+        and not tensor._device
+    )
+
+
 def normal_(
     input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
@@ -172,6 +185,11 @@ def normal_(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _floating("normal_kernel_cpu", input)
+    if _is_few(input):
+        source = default_generator if generator is None else generator
+        drawn = drawing.new_normal(tuple(input.shape), source, float(mean), float(std))
+        if drawn is not None:
+            return input.copy_(drawn)
     in_groups = input.numel() >= 16 and input.is_contiguous()
     make = drawing.normal if in_groups else drawing.normal_one_by_one
     return _drawn(input, make, _normal, float(mean), float(std), generator=generator)

@@ -209,9 +209,17 @@ def like(
     return _in_order(input.shape, order_of(memory_format, input, "empty_like"), kind, place)
 
 
-def _is_plain(input: Tensor, dtype: DType | None, device: Place) -> bool:
-    """Whether what is like a tensor is so in all: a dense one of its type, where it is."""
-    return dtype is None and device is None and not input._device and input.is_contiguous()
+def is_like(
+    input: Tensor, dtype: DType | None, device: Place, memory_format: object = _preserve
+) -> bool:
+    """Whether what is like a tensor is so in all: a dense one of its type, in the host's memory."""
+    return (
+        dtype is None
+        and device is None
+        and memory_format is _preserve
+        and not input._device
+        and input.is_contiguous()
+    )
 
 
 def empty_like(
@@ -234,7 +242,7 @@ def zeros_like(
     memory_format: object = _preserve,
 ) -> Tensor:
     """Return zeros of another tensor's shape and type."""
-    if out is None and memory_format is _preserve and _is_plain(input, dtype, device):
+    if out is None and is_like(input, dtype, device, memory_format):
         return finished(internal.zeros(input.detach()), requires_grad)
     made = like(input, dtype, device, memory_format) if out is None else out
     return finished(made.zero_(), requires_grad)
@@ -249,7 +257,7 @@ def ones_like(
     memory_format: object = _preserve,
 ) -> Tensor:
     """Return ones of another tensor's shape and type."""
-    if out is None and memory_format is _preserve and _is_plain(input, dtype, device):
+    if out is None and is_like(input, dtype, device, memory_format):
         return finished(internal.ones(input.detach()), requires_grad)
     made = like(input, dtype, device, memory_format) if out is None else out
     return finished(made.fill_(1), requires_grad)

@@ -13,7 +13,7 @@ from tcdsl.ops import drawing, filling, on_device
 from tcdsl.ops.formats import FORMATS
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
-from tcdsl.tensors.creation import Place, blank, finished, is_plain, like, size_of
+from tcdsl.tensors.creation import Place, blank, finished, is_like, is_plain, like, size_of
 from tcdsl.tensors.devices import place_of
 
 __all__ = [
@@ -77,6 +77,10 @@ def rand_like(
     memory_format: object = _preserve,
 ) -> Tensor:
     """Return numbers that are uniform in [0, 1), in another tensor's shape and type."""
+    if input.dtype is dtypes.float32 and is_like(input, dtype, device, memory_format):
+        drawn = drawing.new_uniform(tuple(input.shape), default_generator)
+        if drawn is not None:
+            return finished(drawn, requires_grad)
     return finished(filling.uniform_(like(input, dtype, device, memory_format)), requires_grad)
 
 
@@ -88,6 +92,10 @@ def randn_like(
     memory_format: object = _preserve,
 ) -> Tensor:
     """Return normal numbers in another tensor's shape and type."""
+    if input.dtype is dtypes.float32 and is_like(input, dtype, device, memory_format):
+        drawn = drawing.new_normal(tuple(input.shape), default_generator)
+        if drawn is not None:
+            return finished(drawn, requires_grad)
     return finished(filling.normal_(like(input, dtype, device, memory_format)), requires_grad)
 
 
@@ -196,7 +204,13 @@ def normal(
         return made if out is None else out.copy_(made)
     if size is None:
         raise TypeError("normal() of two numbers needs size=")
-    made = blank(size_of((size,)), None, None, out)
+    shape = size_of((size,))
+    if out is None and std >= 0 and is_plain(None, None):
+        source = default_generator if generator is None else generator
+        drawn = drawing.new_normal(shape, source, float(mean), float(std))
+        if drawn is not None:
+            return drawn
+    made = blank(shape, None, None, out)
     return filling.normal_(made, mean, std, generator=generator)
 
 
