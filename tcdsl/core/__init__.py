@@ -17,9 +17,13 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
         are needed. None: there is no derivative.
     writes : int
         Whether the first input is the output.
-    `recorded` may be set to a callable that takes, in the place of all this, calls of which a
+    `named` may be set to a callable that takes calls by name or of another number of operands in
+    the place of `slow`; `recorded` to one that takes, in the place of all this, calls of which a
     gradient may be asked; `cast` to one that takes all calls of a thread between
     ``set_casting(True)`` and ``set_casting(False)``, which give what was set before.
+Function(function)
+    A function of Python's, and a method if it is an attribute of a type. `names` may be set to a
+    dict of further names of its arguments, each with that of the function's; `cast` as of an Op.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
 Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
@@ -50,8 +54,9 @@ View(name, rule, recipe, slow, several=0)
         How the layout follows from the source's and from plain arguments (ints, a tuple of them; of
         a subscript slices, None and `...` too): "swapped" (dim, dim), "reordered" (dims),
         "reshaped" (extents), "merged" (first, last), "widened" (extents), "opened" (dim),
-        "closed" (dim), "selected" (dim, index), "narrowed" (dim, start, length), "subscripted"
-        (key). `layouts.c` says more.
+        "closed" (dim), "selected" (dim, index), "narrowed" (dim, start, length), "slanted"
+        (offset, dim, dim), "windowed" (dim, size, step), "subscripted" (key).
+        `layouts.c` says more.
     recipe : Recipe
         Of a recorded call, whose inputs are the source and the tuple of the other arguments.
     slow : callable
@@ -95,6 +100,7 @@ else:
 
 __all__ = [
     "FORM",
+    "Function",
     "GRAD",
     "INPUT",
     "NEEDS",
@@ -141,6 +147,7 @@ SLOTS = {  # CPython's numbers of Py_nb_*
 }  # fmt: skip
 
 Tensor = _core.Tensor
+Function = _core.Function
 Op = _core.Op
 Node = _core.Node
 Recipe = _core.Recipe
@@ -166,8 +173,8 @@ written = _core.written
 setup = _core.setup
 
 
-class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple with `numel`."""
+class Size(_core.Sizes):
+    """The shape of a tensor: a tuple with `numel`, of which slices are ones too."""
 
     __slots__ = ()
 
@@ -177,10 +184,6 @@ class Size(tuple[int, ...]):
         for n in self:
             count *= n
         return count
-
-    def __getitem__(self, at: Any) -> Any:  # of a slice a Size
-        found = tuple.__getitem__(self, at)  # `super()` would take as long as all else
-        return Size(found) if type(found) is tuple else found
 
     def __add__(self, other: Any) -> Any:
         return Size(super().__add__(other))

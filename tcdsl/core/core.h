@@ -77,6 +77,7 @@ typedef struct {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *name, *launcher, *slow;
+  PyObject *named;    /* NULL, None, or a callable: takes calls by name, or of another number of operands */
   PyObject *recorded; /* NULL, None, or a callable: takes calls that are recorded */
   PyObject *cast;     /* NULL, None, or a callable: takes calls where operations choose their types */
   PyObject *plan; /* (entry, needs, inputs) -> a Recipe, asked once for each form; or NULL: not differentiable */
@@ -94,6 +95,7 @@ static struct {
   PyObject *size_type;   /* of shapes: a subclass of tuple */
   PyObject *dtypes;      /* a list: the object at NumPy's number of the type */
   PyObject *bind;        /* types.MethodType */
+  PyObject *host, *gpu;  /* the device that shows the host's memory; (number) -> a GPU's */
   PyObject *add, *add_into; /* the sum of two gradients; into the first */
   PyObject *copy;        /* a dense copy */
   PyObject *zeros, *one; /* of the form of a tensor */

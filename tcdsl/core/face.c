@@ -6,6 +6,21 @@ static PyObject *tuple_of(PyTypeObject *type, const tc_i64 *v, int n) {
   return r;
 }
 
+/* Sizes: a tuple whose parts are of its type; Python makes the type of shapes of it. */
+static PyObject *sizes_subscript(PyObject *self, PyObject *at) {
+  static PyObject *(*of_tuple)(PyObject *, PyObject *);
+  if (!of_tuple)
+    of_tuple = (PyObject * (*)(PyObject *, PyObject *)) PyType_GetSlot((PyTypeObject *)(void *)PyTuple_Type, Py_mp_subscript);
+  PyObject *found = of_tuple(self, at);
+  if (!found || (void *)Py_TYPE(found) != PyTuple_Type) return found;
+  PyObject *part = PyObject_Vectorcall((PyObject *)Py_TYPE(self), &found, 1, NULL);
+  Py_DecRef(found);
+  return part;
+}
+
+static PyType_Slot sizes_slots[] = {{Py_mp_subscript, sizes_subscript}, {0, NULL}};
+static PyType_Spec sizes_spec = {"tcdsl.core._core.Sizes", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, sizes_slots};
+
 static int dim_given(const Tensor *t, PyObject *o, int *to) {
   int nd = rank_of(&t->head);
   long long d = PyLong_AsLongLong(o), room = nd ? nd : 1;
@@ -195,6 +210,16 @@ static PyObject *tensor_numel(Tensor *t, PyObject *unused) {
   return PyLong_FromLongLong(t->head.count);
 }
 
+static PyObject *tensor_dim(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(rank_of(&t->head));
+}
+
+static PyObject *tensor_element_size(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(rt->item_bytes(number_of_type(&t->head)));
+}
+
 static PyObject *tensor_offset(Tensor *t, PyObject *unused) {
   (void)unused;
   return PyLong_FromLongLong((t->head.data - t->head.storage->data) / rt->item_bytes(number_of_type(&t->head)));
@@ -348,12 +373,44 @@ static PyObject *get_device(Tensor *t, void *unused) {
   return PyLong_FromLongLong(device_of(&t->head));
 }
 
+/* The same as Python shows it. */
+static PyObject *get_device_shown(Tensor *t, void *unused) {
+  (void)unused;
+  if (!device_of(&t->head) || !py.gpu) return newref_or_none(py.host);
+  return PyObject_CallFunction(py.gpu, "i", device_of(&t->head) - 1);
+}
+
+static PyObject *get_is_cpu(Tensor *t, void *unused) {
+  (void)unused;
+  return PyBool_FromLong(!device_of(&t->head));
+}
+
+static PyObject *get_is_cuda(Tensor *t, void *unused) {
+  (void)unused;
+  return PyBool_FromLong(device_of(&t->head));
+}
+
+static PyObject *get_itemsize(Tensor *t, void *unused) {
+  (void)unused;
+  return tensor_element_size(t, NULL);
+}
+
+static PyObject *get_nbytes(Tensor *t, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(t->head.count * rt->item_bytes(number_of_type(&t->head)));
+}
+
 static PyGetSetDef tensor_getset[] = {
     {"shape", (getter)get_shape, NULL, NULL, NULL},
     {"dtype", (getter)get_dtype, NULL, NULL, NULL},
     {"ndim", (getter)get_ndim, NULL, NULL, NULL},
     {"_version", (getter)get_version, NULL, NULL, NULL},
     {"_device", (getter)get_device, NULL, NULL, NULL},
+    {"device", (getter)get_device_shown, NULL, NULL, NULL},
+    {"is_cpu", (getter)get_is_cpu, NULL, NULL, NULL},
+    {"is_cuda", (getter)get_is_cuda, NULL, NULL, NULL},
+    {"itemsize", (getter)get_itemsize, NULL, NULL, NULL},
+    {"nbytes", (getter)get_nbytes, NULL, NULL, NULL},
     {"requires_grad", (getter)get_requires_grad, (setter)set_requires_grad, NULL, NULL},
     {"is_leaf", (getter)get_is_leaf, NULL, NULL, NULL},
     {"grad", (getter)get_grad, (setter)set_grad, NULL, NULL},
@@ -372,6 +429,10 @@ static PyMethodDef tensor_methods[] = {{"size", FAST(tensor_size), METH_FASTCALL
                                        {"stride", FAST(tensor_stride), METH_FASTCALL, NULL},
                                        {"is_inference", FAST(tensor_is_inference), METH_NOARGS, NULL},
                                        {"numel", FAST(tensor_numel), METH_NOARGS, NULL},
+                                       {"nelement", FAST(tensor_numel), METH_NOARGS, NULL},
+                                       {"dim", FAST(tensor_dim), METH_NOARGS, NULL},
+                                       {"ndimension", FAST(tensor_dim), METH_NOARGS, NULL},
+                                       {"element_size", FAST(tensor_element_size), METH_NOARGS, NULL},
                                        {"storage_offset", FAST(tensor_offset), METH_NOARGS, NULL},
                                        {"data_ptr", FAST(tensor_data_ptr), METH_NOARGS, NULL},
                                        {"is_contiguous", FAST(tensor_is_contiguous), METH_FASTCALL | METH_KEYWORDS, NULL},

@@ -9,6 +9,7 @@
 #include "core/node.c"
 #include "core/face.c"
 #include "core/op.c"
+#include "core/function.c"
 #include "core/layouts.c"
 #include "core/views.c"
 #include "core/walk.c"
@@ -404,6 +405,7 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
     const char *name;
     PyObject **at;
   } known[] = {{"size_type", &py.size_type}, {"dtypes", &py.dtypes}, {"bind", &py.bind},     {"add", &py.add},
+               {"host", &py.host},           {"gpu", &py.gpu},
                {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
@@ -492,13 +494,17 @@ PyMODINIT_FUNC PyInit__core(void) {
   op_type = (PyTypeObject *)PyType_FromSpec(&op_spec);
   plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);
   view_type = (PyTypeObject *)PyType_FromSpec(&view_spec);
-  if (!m || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type || !view_type)
+  function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
+  PyObject *sizes_type = PyType_FromSpecWithBases(&sizes_spec, (PyObject *)(void *)PyTuple_Type);
+  if (!m || !function_type || !sizes_type || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type || !view_type)
     return NULL;
   ours.type = tensor_type;
   pthread_atfork(NULL, NULL, forget_runs);
   if (PyModule_AddObject(m, "Tensor", (PyObject *)tensor_type) || PyModule_AddObject(m, "Node", (PyObject *)node_type) ||
       PyModule_AddObject(m, "Recipe", (PyObject *)recipe_type) || PyModule_AddObject(m, "Op", (PyObject *)op_type) ||
       PyModule_AddObject(m, "View", (PyObject *)view_type) ||
+      PyModule_AddObject(m, "Function", (PyObject *)function_type) ||
+      PyModule_AddObject(m, "Sizes", sizes_type) ||
       PyModule_AddObject(m, "functions", PyCapsule_New(&ours, TC_TENSORS_NAME, NULL)))
     return NULL;
   return m;

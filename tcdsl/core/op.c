@@ -160,12 +160,37 @@ static PyObject *finished(Op *op, PyObject *entry, PyObject *const *in, PyObject
   return result;
 }
 
+/* A call into a tensor that it names, `out=`, where nothing is recorded. NULL without an error: it is Python's. */
+static PyObject *call_into(const Op *op, PyObject *const *args, PyObject *keywords) {
+  static PyObject *word;
+  PyObject *out = args[op->n_in];
+  if (!word && !(word = PyUnicode_InternFromString("out"))) return NULL;
+  if (op->writes || op->n_out != 1 || PyTuple_Size(keywords) != 1 || PyTuple_GetItem(keywords, 0) != word ||
+      !is_tensor(out))
+    return NULL;
+  int found = 0, failed = 0;
+  for (int i = 0; i < op->n_in; i++) {
+    void *type = Py_TYPE(args[i]);
+    if (is_tensor(args[i]))
+      found = 1;
+    else if (type != PyFloat_Type && type != PyLong_Type && type != PyBool_Type)
+      return NULL;
+  }
+  if (!found || (grad_on && (needs_of(args, op->n_in + 1, &failed) || failed))) return NULL;
+  if (is_past_inference((Tensor *)out) || (grad_on && may_write((Tensor *)out, 0) < 0)) return NULL;
+  return rt->call(op->launcher, args, &out, NULL);
+}
+
 static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   Op *op = (Op *)self;
   int n = op->n_in, found = 0;
   tc_u64 needs = 0;
   if (casting && is_set(op->cast)) return PyObject_Vectorcall(op->cast, args, nargsf, keywords);
-  if (PyVectorcall_NARGS(nargsf) != n || keywords) goto slow;
+  if (PyVectorcall_NARGS(nargsf) != n || keywords) {
+    PyObject *made = keywords && PyVectorcall_NARGS(nargsf) == n ? call_into(op, args, keywords) : NULL;
+    if (made || PyErr_Occurred()) return made;
+    return PyObject_Vectorcall(is_set(op->named) ? op->named : op->slow, args, nargsf, keywords);
+  }
   for (int i = 0; i < n; i++) {
     PyObject *o = args[i];
     void *type = Py_TYPE(o);
@@ -251,6 +276,7 @@ static int op_traverse(Op *op, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(op));
   Py_VISIT(op->launcher);
   Py_VISIT(op->slow);
+  Py_VISIT(op->named);
   Py_VISIT(op->recorded);
   Py_VISIT(op->cast);
   Py_VISIT(op->plan);
@@ -261,6 +287,7 @@ static int op_traverse(Op *op, visitproc visit, void *arg) {
 static int op_clear(Op *op) {
   Py_CLEAR(op->launcher);
   Py_CLEAR(op->slow);
+  Py_CLEAR(op->named);
   Py_CLEAR(op->recorded);
   Py_CLEAR(op->cast);
   Py_CLEAR(op->plan);
@@ -290,6 +317,7 @@ static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof
                                    {"name", T_OBJECT, offsetof(Op, name), READONLY, NULL},
                                    {"launcher", T_OBJECT, offsetof(Op, launcher), READONLY, NULL},
                                    {"slow", T_OBJECT, offsetof(Op, slow), READONLY, NULL},
+                                   {"named", T_OBJECT, offsetof(Op, named), 0, NULL},
                                    {"recorded", T_OBJECT, offsetof(Op, recorded), 0, NULL},
                                    {"cast", T_OBJECT, offsetof(Op, cast), 0, NULL},
                                    {NULL, 0, 0, 0, NULL}};

@@ -6,7 +6,7 @@
 typedef struct { PyObject ob_base; Py_ssize_t ob_size; } PyVarObject;
 enum { METH_FASTCALL = 128 };
 enum {                          /* of PyType_Slot */
-  Py_tp_descr_get = 54, Py_tp_setattro = 69, Py_nb_bool = 9, Py_nb_matrix_multiply = 75
+  Py_mp_subscript = 5, Py_tp_descr_get = 54, Py_tp_setattro = 69, Py_nb_bool = 9, Py_nb_matrix_multiply = 75
 };
 #define Py_TPFLAGS_METHOD_DESCRIPTOR (1u << 17)
 #define PyObject_GC_New(T, type) ((T *)_PyObject_GC_New(type))
@@ -24,6 +24,7 @@ void PyObject_GC_Track(void *);
 int PyObject_GC_IsTracked(PyObject *);
 void PyObject_GC_Del(void *);
 int PyErr_CheckSignals(void);
+PyObject *PyType_FromSpecWithBases(PyType_Spec *, PyObject *);
 PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
 void PyErr_Restore(PyObject *, PyObject *, PyObject *);
@@ -32,6 +33,7 @@ PyObject *PyObject_GenericGetDict(PyObject *, void *);
 int PyObject_GenericSetDict(PyObject *, PyObject *, void *);
 int PyObject_GenericSetAttr(PyObject *, PyObject *, PyObject *);
 PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
+PyObject *PyDict_GetItemWithError(PyObject *, PyObject *);
 int PySlice_Unpack(PyObject *, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *);
 Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t);
 #if defined(__GNUC__)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from tcdsl import core
 from tcdsl.core import Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
@@ -58,12 +59,19 @@ def with_numpys_names(function: Function) -> Function:
     """Let a function that takes ``dim`` take it as ``axis``, and ``keepdim`` as ``keepdims``."""
     if not {"dim", "keepdim"} & {*signature(function).parameters}:
         return function
+    made = faced(function)
+    made.names = _NUMPYS
+    return cast(Function, made)
 
-    @wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        return function(*args, **(as_pytorchs(named) if named else named))
 
-    return cast(Function, call)
+def faced(function: Callable[..., Any]) -> core.Function:
+    """Return a function as one of the core's; itself if it is one."""
+    if isinstance(function, core.Function):
+        return function
+    made = core.Function(function)
+    known = ("__name__", "__qualname__", "__module__", "__doc__")
+    made.__dict__.update({name: getattr(function, name) for name in known})
+    return made
 
 
 def as_pytorchs(named: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from tcdsl.core import Op, Tensor, dtypes, is_casting, is_grad_enabled, set_casting
+from tcdsl.core import Op, Tensor, dtypes, is_grad_enabled, set_casting
 from tcdsl.core.dtypes import DType
+from tcdsl.ops.arguments import faced
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,24 +91,16 @@ def _each(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _decorated(function: F, change: Callable[[Any], Any]) -> F:
-    if isinstance(function, Op):
+    made = function if isinstance(function, Op) else faced(function)
 
-        def cast(*args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("out") is not None:  # which says the type
-                return _uncast(function, args, kwargs)
-            return _uncast(function, [_each(change, a) for a in args], kwargs)
-
-        function.cast = cast
-        return function
-
-    @wraps(function)
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        if not is_casting() or kwargs.get("out") is not None:
-            return function(*args, **kwargs)
+        if kwargs.get("out") is not None:  # which says the type
+            return _uncast(made, args, kwargs)
         named = {k: _each(change, v) for k, v in kwargs.items()}
-        return _uncast(function, [_each(change, a) for a in args], named)
+        return _uncast(made, [_each(change, a) for a in args], named)
 
-    return chosen  # type: ignore[return-value]
+    made.cast = chosen
+    return cast(F, made)
 
 
 def _uncast(function: Any, args: Any, kwargs: Any) -> Any:
@@ -133,13 +125,13 @@ def like(at: int) -> Callable[[F], F]:
     """Let calls compute in the type of their argument at a place."""
 
     def decorated(function: F) -> F:
-        def cast(*args: Any, **kwargs: Any) -> Any:
+        def chosen(*args: Any, **kwargs: Any) -> Any:
             dtype = args[at].dtype
             return _uncast(
                 function, [a.to(dtype) if _is_cast(a, dtype) else a for a in args], kwargs
             )
 
-        function.cast = cast  # type: ignore[attr-defined]
+        function.cast = chosen  # type: ignore[attr-defined]
         return function
 
     return decorated

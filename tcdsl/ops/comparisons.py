@@ -26,6 +26,7 @@ logical_not = ops.row("logical_not", vjp=None)
 logical_and = ops.row("logical_and", types=promote, shape=broadcast, vjp=None)
 logical_or = ops.row("logical_or", types=promote, shape=broadcast, vjp=None)
 logical_xor = ops.row("logical_xor", types=promote, shape=broadcast, vjp=None)
+_equal = ops.op("equal", types=promote, vjp=None)
 _isclose = ops.op("isclose", types=promote, shape=broadcast, vjp=None)
 
 
@@ -49,7 +50,7 @@ def allclose(
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements."""
-    return tuple(input.shape) == tuple(other.shape) and bool(eq(input, other).all().item())
+    return input.shape == other.shape and bool(_equal(input, other).item())
 
 
 def _operator(op: Op) -> Op:

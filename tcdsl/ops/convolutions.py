@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import lower
-from tcdsl.ops.rules import C_NAMES
+from tcdsl.ops.forms import Forms
+from tcdsl.ops.rules import C_NAMES, Operands
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
 Each = int | Sequence[int]
+Sizes = tuple[int, ...]
 
 
 @cache
 def _op(name: str, rank: int, generics: tuple[tuple[str, int], ...]) -> Op:
     """Return the op of a definition for images of a rank, with its strides and paddings bound."""
     made = op_of_text(spatial(ops.text(name), rank))
-    return made.with_generics(**dict(generics))
+    return lower(made.with_generics(**dict(generics)))
+
+
+_known: dict[tuple[Any, ...], Op] = {}  # of one group, by rank and what calls say
+
+
+@cache
+def _of_one_group(rank: int, has_bias: bool, stride: Sizes, padding: Sizes, dilation: Sizes) -> Op:
+    """Return the op of convolutions of one group, which looks at shapes that are new to it."""
+    plain = op_of_text(spatial(ops.text("conv_bias" if has_bias else "conv"), rank)).forms
+
+    def shape(operands: Operands) -> None:
+        input, weight = operands[:2]
+        _check(input, weight, rank, 1)
+        _check_window(input, weight, padding, dilation)
+        if has_bias:
+            _check_bias(input, weight, operands[2])
+
+    generics = dict(_generics(S=stride, P=padding, D=dilation))
+    meaning = replace(plain.meaning, generics=generics, shape=shape)
+    made = Forms(plain.name, plain.session, plain.definition, meaning, node=plain.op.name)
+    return lower(made.op)
 
 
 def each(value: Each, rank: int, name: str) -> tuple[int, ...]:
@@ -42,7 +67,13 @@ def _generics(**named: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
     return tuple((f"{k}{d + 1}", n) for k, v in named.items() for d, n in enumerate(v))
 
 
-def _check(input: Tensor, weight: Tensor, rank: int, channels: int, groups: int, name: str) -> None:
+def _check(input: Tensor, weight: Tensor, rank: int, groups: int) -> None:
+    _check_channels(input, weight, rank, weight.shape[1] * groups, groups, f"conv{rank}d")
+
+
+def _check_channels(
+    input: Tensor, weight: Tensor, rank: int, channels: int, groups: int, name: str
+) -> None:
     """Refuse shapes that do not go together; name: conv or conv_transpose of the rank."""
     given = "groups"
     if name.startswith("conv_transpose"):
@@ -60,6 +91,20 @@ def _check(input: Tensor, weight: Tensor, rank: int, channels: int, groups: int,
         )
 
 
+def _check_window(input: Tensor, weight: Tensor, padding: Sizes, dilation: Sizes) -> None:
+    """Refuse a window that is larger than the padded image."""
+    image, kernel = input.shape[2:], weight.shape[2:]
+    for h, k, pad, dil in zip(image, kernel, padding, dilation, strict=True):
+        if h + 2 * pad < dil * (k - 1) + 1:
+            padded = [n + 2 * q for n, q in zip(image, padding, strict=True)]
+            raise RuntimeError(
+                "Calculated padded input size per channel: "
+                f"({' x '.join(map(str, padded))}). Kernel size: "
+                f"({' x '.join(map(str, kernel))}). Kernel size can't be greater than actual "
+                "input size"
+            )
+
+
 def _conv(
     rank: int,
     input: Tensor,
@@ -70,36 +115,24 @@ def _conv(
     dilation: Each,
     groups: int,
 ) -> Tensor:
-    _check(input, weight, rank, weight.shape[1] * groups, groups, f"conv{rank}d")
+    _check(input, weight, rank, groups)
     if input.ndim == rank + 1:
         alone = input.unsqueeze(0)
         found = _conv(rank, alone, weight, bias, stride, padding, dilation, groups)
         return found.squeeze(0)  # type: ignore[no-any-return]
     s, d = each(stride, rank, "stride"), each(dilation, rank, "dilation")
-    kernel = tuple(weight.shape[2:])
     if isinstance(padding, str):
-        input, p = _named_padding(padding, input, kernel, s, d)
+        input, p = _named_padding(padding, input, tuple(weight.shape[2:]), s, d)
     else:
         p = each(padding, rank, "padding")
     _check_steps(s, p, d)
-    for h, k, pad, dil in zip(input.shape[2:], kernel, p, d, strict=True):
-        if h + 2 * pad < dil * (k - 1) + 1:
-            padded = [n + 2 * q for n, q in zip(input.shape[2:], p, strict=True)]
-            raise RuntimeError(
-                "Calculated padded input size per channel: "
-                f"({' x '.join(map(str, padded))}). Kernel size: "
-                f"({' x '.join(map(str, kernel))}). Kernel size can't be greater than actual "
-                "input size"
-            )
-    generics = _generics(S=s, P=p, D=d)
+    _check_window(input, weight, p, d)
     if groups == 1:
-        if bias is None:
-            return _op("conv", rank, generics)(input, weight)  # type: ignore[no-any-return]
-        try:
-            return _op("conv_bias", rank, generics)(input, weight, bias)  # type: ignore[no-any-return]
-        except (RuntimeError, AttributeError):
-            _check_bias(input, weight, bias)
-            raise
+        op = _of_one_group(rank, bias is not None, s, p, d)
+        if all(isinstance(v, int | tuple) for v in (stride, padding, dilation)):
+            _known[rank, stride, padding, dilation, bias is None] = op
+        return op(input, weight) if bias is None else op(input, weight, bias)  # type: ignore[no-any-return]
+    generics = _generics(S=s, P=p, D=d)
     n, c, *image = input.shape
     f = weight.shape[0]
     x = input.reshape(n, groups, c // groups, *image)
@@ -172,7 +205,7 @@ def _transposed(
     groups: int,
     dilation: Each,
 ) -> Tensor:
-    _check(input, weight, rank, weight.shape[0], groups, f"conv_transpose{rank}d")
+    _check_channels(input, weight, rank, weight.shape[0], groups, f"conv_transpose{rank}d")
     if input.ndim == rank + 1:
         alone = input.unsqueeze(0)
         found = _transposed(
@@ -211,6 +244,7 @@ def _transposed(
 
 def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """Return the convolution of a rank and the transposed one."""
+    batched = rank + 2  # dimensions
 
     def conv(
         input: Tensor,
@@ -221,6 +255,13 @@ def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         dilation: Each = 1,
         groups: int = 1,
     ) -> Tensor:
+        if groups == 1 and input.ndim == batched:
+            try:
+                op = _known[rank, stride, padding, dilation, bias is None]
+            except (KeyError, TypeError):  # TypeError: of a list
+                pass
+            else:
+                return op(input, weight) if bias is None else op(input, weight, bias)  # type: ignore[no-any-return]
         return _conv(rank, input, weight, bias, stride, padding, dilation, groups)
 
     def transposed(
@@ -238,7 +279,7 @@ def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         )
 
     image = ", ".join("HWD"[:rank])
-    conv, transposed = lower(conv), lower(transposed)
+    transposed = lower(transposed)
     conv.__name__ = f"conv{rank}d"
     conv.__doc__ = f"""Convolve images: ``out[n, f] = sum(input[n, c] * weight[f, c]) + bias[f]``.
 

@@ -33,7 +33,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
-from tcdsl.ops.arguments import as_pytorchs, by_name, is_operand, operand
+from tcdsl.ops.arguments import as_pytorchs, by_name, is_operand, operand, with_numpys_names
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.node_names import name_by_form, node_name
@@ -130,6 +130,8 @@ class Forms:
             int(writes),
         )
         self.op.__dict__.update(__name__=name, forms=self, with_generics=self.with_generics)
+        if meaning.slow is not None:
+            self.op.named = with_numpys_names(meaning.slow)
         _every.add(self)
         if meaning.is_tunable:
             record.exists(self)
@@ -158,9 +160,11 @@ class Forms:
             operand(self.name, p, i, a)
             for i, (p, a) in enumerate(zip(self.params, args, strict=True))
         )
-        if out is None and (kwargs or any(a is not v for a, v in zip(values, given, strict=False))):
+        if out is not None and not self.writes:
+            return self._into(values, out if isinstance(out, tuple) else (out,))
+        if kwargs or any(a is not v for a, v in zip(values, given, strict=False)):
             return self.op(*values)  # by position it may be known
-        return self._call(values, out)
+        return self._call(values)
 
     def with_generics(self, **generics: int) -> Op:
         """Return this op with some of its text's integer generics bound; the same for the same."""
@@ -176,7 +180,7 @@ class Forms:
                 found = self._bound.setdefault(key, made.op)
         return found
 
-    def _call(self, values: tuple[Any, ...], out: Any) -> Any:
+    def _call(self, values: tuple[Any, ...]) -> Any:
         if not any(isinstance(v, Tensor) for v in values):
             raise TypeError(
                 f"{self.name}(): argument '{self.params[0]}' must be Tensor, not "
@@ -184,10 +188,12 @@ class Forms:
             )
         if self.meaning.shape is not None:
             self.meaning.shape(values)
+        if self.meaning.spread is not None and (whole := self.meaning.spread(values)) is not None:
+            return self.op(*whole)
         dtype = self.text.computed(values)
         other = self.meaning.bools if not dtype.category else self.meaning.integers
         if other is not None and not dtype.is_floating_point:
-            return self._served_by(other)(*values, **_given(out))
+            return self._served_by(other)(*values)
         if self.writes:
             target = values[0]
             if isinstance(target, Tensor):
@@ -198,15 +204,10 @@ class Forms:
                 return self._write_view(values)
         cast = self.text.all_cast(values, dtype)
         if cast is not None:
-            return self.op(*cast, **_given(out))
+            return self.op(*cast)
         if (fitting := self.text.wrapped(values, dtype)) is not None:
-            return self.op(*fitting, **_given(out))
-        outs = None
-        if self.writes:
-            outs = (values[0],)
-        elif out is not None:
-            return self._into(values, out if isinstance(out, tuple) else (out,))
-        return self._run(values, dtype, outs)
+            return self.op(*fitting)
+        return self._run(values, dtype, (values[0],) if self.writes else None)
 
     def _run(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None) -> Any:
         """Run a call of a form that is not known, and install it."""
@@ -310,12 +311,28 @@ class Forms:
                 "differentiation, but one of the arguments requires grad."
             )
         result = self.op(*values)
+        if len(outs) == 1 and outs[0].dtype is result.dtype and outs[0].shape == result.shape:
+            self._install_into(values, outs)
         for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):
             check_castable(made.dtype, target.dtype)
             if tuple(target.shape) != tuple(made.shape):
                 target.resize_(made.shape)
             target.copy_(made)
         return outs[0] if len(outs) == 1 else self.result(outs)
+
+    def _install_into(self, values: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+        """Let the core write such results into such a tensor from now on."""
+        if any(isinstance(v, Tensor) and (v._device or shares(v, outs)) for v in values):
+            return
+        dtype = self.text.computed(values)
+        if self.text.all_cast(values, dtype) or self.text.wrapped(values, dtype):
+            return
+        if self.meaning.spread is not None and self.meaning.spread(values) is not None:
+            return
+        other = self.meaning.bools if not dtype.category else self.meaning.integers
+        is_own = other is None or dtype.is_floating_point
+        forms = self if is_own else self._served_by(str(other)).forms
+        forms._run(values, dtype, outs)
 
     # ---- from operands to a definition bound to types
 

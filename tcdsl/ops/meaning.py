@@ -13,6 +13,7 @@ from tcdsl.ops.rules import ShapeRule, TypeRule, same
 
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]
+Spread = Callable[[Sequence[Any]], Sequence[Any] | None]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Meaning:
     vjp: Vjp = "derived"
     saves: tuple[str, ...] = ()
     slow: Slow | None = None
+    spread: Spread | None = None
     generics: Mapping[str, int] = field(default_factory=dict)
     integers: str | None = None  # the definition that serves where the type is no float
     bools: str | None = None  # and where it is bool

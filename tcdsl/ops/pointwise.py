@@ -8,7 +8,8 @@ from typing import Any
 from tcdsl.core import Op, Tensor, empty, made_by, operator
 from tcdsl.core.dtypes import DType, bool_
 from tcdsl.ops.internal import filled
-from tcdsl.ops.rules import Operands, broadcast, floating, not_for, promote, same
+from tcdsl.ops.meaning import Slow
+from tcdsl.ops.rules import Operands, TypeRule, broadcast, floating, not_for, promote, same
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.writing import check_castable
 
@@ -105,67 +106,86 @@ tanh = _function("tanh", vjp="tanh_vjp")
 
 # ---- of two
 
-_add_scaled = ops.op("add_scaled", types=promote, shape=broadcast)
-_sub_scaled = ops.op("sub_scaled", types=promote, shape=broadcast)
-_div_floor = ops.op("div_floor", integers="div_floor_integers", types=promote, shape=broadcast)
-_div_trunc = ops.op("div_trunc", integers="div_trunc_integers", types=promote, shape=broadcast)
 
-
-def _check_alpha(name: str, alpha: Any, *operands: Any) -> None:
-    """Refuse what scales an operand if it is no number, or a float among integers."""
-    if isinstance(alpha, Tensor) and alpha.ndim:
-        raise TypeError(f"{name}() takes 2 positional arguments but 3 were given")
-    if isinstance(alpha, float) and not promote(operands).is_floating_point:
+def _scaled(operands: Operands) -> DType:
+    """Return the type that holds all operands; what scales integers is no float."""
+    if isinstance(operands[2], float) and not promote(operands[:2]).is_floating_point:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
+    return promote(operands)
 
 
-def _add(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None) -> Any:
-    """Add ``alpha`` times a tensor; PyTorch 0.4 also has ``add(input, alpha, other)``."""
-    if third is not None:
-        alpha, other = other, third
-    _check_alpha("add", alpha, input, other)
-    given = {} if out is None else {"out": out}
-    if alpha == 1:
-        return _add_plain(input, other, **given)
-    return _add_scaled(input, other, alpha, **given)
+def _ops_of_sums(name: str, types: TypeRule, bools: str | None = None) -> tuple[Slow, Slow]:
+    """Return the ways of calls that name what scales the second operand, and of those in place."""
+    ways = []
+    for writes in (False, True):
+        plain = ops.op(name, types=types, shape=broadcast, bools=bools, writes=writes)
+        scaled = ops.op(f"{name}_scaled", types=_scaled, shape=broadcast, writes=writes)
+        ways.append(_with_alpha(plain, scaled))
+    return ways[0], ways[1]
 
 
-def _sub(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None) -> Any:
-    """Subtract ``alpha`` times a tensor."""
-    if third is not None:
-        alpha, other = other, third
-    _check_alpha("sub", alpha, input, other)
-    given = {} if out is None else {"out": out}
-    if alpha == 1:
-        return _sub_plain(input, other, **given)
-    return _sub_scaled(input, other, alpha, **given)
+def _with_alpha(plain: Op, scaled: Op) -> Slow:
+    def summed(
+        input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None
+    ) -> Any:
+        """Add or subtract ``alpha`` times a tensor; 0.4 also has ``(input, alpha, other)``."""
+        if third is not None:
+            alpha, other = other, third
+        if type(alpha) is int and alpha == 1:
+            return plain(input, other) if out is None else plain(input, other, out=out)
+        if isinstance(alpha, Tensor) and alpha.ndim:
+            raise TypeError(f"{plain.__name__}() takes 2 positional arguments but 3 were given")
+        return scaled(input, other, alpha) if out is None else scaled(input, other, alpha, out=out)
+
+    return summed
 
 
-def _div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
-    """Divide, and round down (``"floor"``) or towards 0 (``"trunc"``) if told so."""
-    given = {} if out is None else {"out": out}
-    match rounding_mode:
-        case None:
-            return _div_plain(input, other, **given)
-        case "floor":
-            return _div_floor(input, other, **given)
-        case "trunc":
-            return _div_trunc(input, other, **given)
-    raise RuntimeError(
-        "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
-        f"but found '{rounding_mode}'"
-    )
+def _ops_of_quotients(*, writes: bool) -> dict[str | None, Op]:
+    """Return the op of each way to round quotients."""
+
+    def op(text: str, types: TypeRule, integers: str | None = None) -> Op:
+        return ops.op(text, integers=integers, types=types, shape=broadcast, writes=writes)
+
+    return {
+        None: op("div", floating),
+        "floor": op("div_floor", promote, "div_floor_integers"),
+        "trunc": op("div_trunc", promote, "div_trunc_integers"),
+    }
 
 
-# Without a slow path: what that calls in the end.
-_add_plain = ops.op("add", types=promote, shape=broadcast, bools="either")
-_sub_plain = ops.op("sub", types=_no_bools, shape=broadcast)
-_div_plain = ops.op("div", types=floating, shape=broadcast)
-add = ops.row("add", types=promote, shape=broadcast, slow=_add, inplace=True, bools="either")
+def _with_rounding(known: dict[str | None, Op]) -> Slow:
+    def divided(
+        input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None
+    ) -> Any:
+        """Divide, and round down (``"floor"``) or towards 0 (``"trunc"``) if told so."""
+        op = known.get(rounding_mode)
+        if op is None:
+            raise RuntimeError(
+                "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
+                f"but found '{rounding_mode}'"
+            )
+        return op(input, other) if out is None else op(input, other, out=out)
+
+    return divided
+
+
+_add, _add_ = _ops_of_sums("add", promote, bools="either")
+_sub, _sub_ = _ops_of_sums("sub", _no_bools)
+_quotients = _ops_of_quotients(writes=False)
+_div_floor = _quotients["floor"]
+add = ops.row(
+    "add", types=promote, shape=broadcast, slow=_add, into=_add_, inplace=True, bools="either"
+)
 sub = ops.row(
-    "sub", types=_no_bools, shape=broadcast, slow=_sub, inplace=True, aliases=("subtract",)
+    "sub",
+    types=_no_bools,
+    shape=broadcast,
+    slow=_sub,
+    into=_sub_,
+    inplace=True,
+    aliases=("subtract",),
 )
 mul = ops.row(
     "mul", types=promote, shape=broadcast, inplace=True, aliases=("multiply",), bools="both"
@@ -174,7 +194,8 @@ div = ops.row(
     "div",
     types=floating,
     shape=broadcast,
-    slow=_div,
+    slow=_with_rounding(_quotients),
+    into=_with_rounding(_ops_of_quotients(writes=True)),
     inplace=True,
     aliases=("divide", "true_divide"),
 )
@@ -249,6 +270,8 @@ def pow_(input: Tensor, exponent: Any) -> Any:
     if (whole := _whole_power(input, exponent)) is not None:
         check_castable(whole.dtype, input.dtype)
         return input.copy_(whole)
+    if exponent == 2 and type(exponent) in (int, float) and input.dtype.is_floating_point:
+        return square.__dict__["inplace"](input)
     return _pow_(input, exponent)
 
 

@@ -81,15 +81,15 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _op_of(name: str, rank: int, dim: int | None, keepdim: bool) -> Op:
-    """Return the op of a call that names one dimension or all."""
+def _op_of(name: str, rank: int, dim: int | tuple[int, ...] | None, keepdim: bool) -> Op:
+    """Return the op of a call that names dimensions or means all."""
     node = (_OF_ALL if dim is None else _OF_NAMED).get(name)
     return op_over(name, rank, dims_of(dim, rank), bool(keepdim), node)
 
 
 def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) -> Any:
     rank = input.ndim
-    if dim is None or isinstance(dim, int):
+    if dim is None or isinstance(dim, int) or (type(dim) is tuple and {*map(type, dim)} <= {int}):
         return _op_of(name, rank, dim, keepdim)(input, *numbers)
     op = op_over(name, rank, dims_of(dim, rank), bool(keepdim), _OF_NAMED.get(name))
     return op(input, *numbers)

@@ -16,13 +16,13 @@ from typing import Any
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
-from tcdsl.core import Op, Tensor, View
+from tcdsl.core import Function, Op, Tensor, View
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.format import format_def
 from tcdsl.ops.arguments import with_numpys_names
 from tcdsl.ops.forms import Forms
-from tcdsl.ops.meaning import Meaning, Slow, Vjp
+from tcdsl.ops.meaning import Meaning, Slow, Spread, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
 from tcdsl.ops.writing import any_recorded, check_castable
 
@@ -63,6 +63,7 @@ class Family:
         vjp: Vjp = "derived",
         saves: Sequence[str] = (),
         slow: Slow | None = None,
+        into: Slow | None = None,
         integers: str | None = None,
         bools: str | None = None,
         inplace: bool = False,
@@ -78,7 +79,7 @@ class Family:
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:
-            written = replace(meaning, slow=None if slow is None else in_place(slow))
+            written = replace(meaning, slow=into or (slow and in_place(slow)))
             into = self._made(name, text or name, written, writes=True)
             publish(into, tuple(f"{n}_" for n in (name, *aliases)), on)
             op.__dict__["inplace"] = into
@@ -92,12 +93,15 @@ class Family:
         shape: ShapeRule | None = None,
         vjp: Vjp = "derived",
         saves: Sequence[str] = (),
+        spread: Spread | None = None,
         integers: str | None = None,
         bools: str | None = None,
         writes: bool = False,
     ) -> Op:
         """Return the op of a definition that no name stands for: of use to slow paths."""
-        meaning = Meaning(types, shape, vjp, tuple(saves), integers=integers, bools=bools)
+        meaning = Meaning(
+            types, shape, vjp, tuple(saves), spread=spread, integers=integers, bools=bools
+        )
         made = self._made(text, text, meaning, writes=writes)
         made.__dict__["__module__"] = f"tcdsl.ops.{self.path.stem}"
         return made
@@ -126,7 +130,7 @@ def publish(
     function: Callable[..., Any], names: Sequence[str], on: Sequence[str] = ("torch", "Tensor")
 ) -> None:
     """Make an op or a function public: of the package, as a method of Tensor, or both."""
-    if isinstance(function, FunctionType):
+    if isinstance(function, FunctionType | Function):
         function = with_numpys_names(function)
     for name in names:
         if "torch" in on:
@@ -139,12 +143,13 @@ def publish(
 
 def _found_at(function: Any, module: str, name: str) -> None:
     """Say where an op, or a function that was made, is found: there pickles look for it."""
-    is_made = "<" in getattr(function, "__qualname__", "") or hasattr(function, "__wrapped__")
-    if isinstance(function, Op | View) or (isinstance(function, FunctionType) and is_made):
-        if isinstance(function, FunctionType):
+    if isinstance(function, FunctionType):
+        if "<" in function.__qualname__ or hasattr(function, "__wrapped__"):
             function.__module__, function.__qualname__ = module, name
-        elif "__qualname__" not in function.__dict__:
-            function.__dict__.update(__module__=module, __qualname__=name)
+        return
+    known = function.__dict__ if isinstance(function, Function | Op | View) else None
+    if known is not None and (isinstance(function, Function) or "__qualname__" not in known):
+        known.update(__module__=module, __qualname__=name)
 
 
 def _name_of(op: Any) -> str:
@@ -152,6 +157,7 @@ def _name_of(op: Any) -> str:
     return str(op.__dict__.get("__qualname__", op.__dict__["__name__"]))
 
 
+copyreg.pickle(Function, _name_of)
 copyreg.pickle(Op, _name_of)
 copyreg.pickle(View, _name_of)
 

@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tcdsl.core import setup
+
 __all__ = [
     "CPU",
     "Device",
     "current_gpu",
     "default_device",
-    "device_at",
     "device_of",
     "place_of",
     "set_current_gpu",
@@ -181,6 +182,5 @@ def place_of(wanted: Any) -> int:
     return 0 if found.index is None else found.index + 1
 
 
-def device_at(place: int) -> Device:
-    """Return the device of a tensor's `_device`."""
-    return Device("cuda", place - 1) if place else CPU
+setup("host", CPU)
+setup("gpu", functools.partial(Device, "cuda"))

@@ -14,7 +14,7 @@ from tcdsl.ops import on_device
 from tcdsl.ops.products import dot
 from tcdsl.ops.table import publish
 from tcdsl.tensors.creation import size_of
-from tcdsl.tensors.devices import device_at, place_of
+from tcdsl.tensors.devices import place_of
 from tcdsl.tensors.printing import set_printoptions
 
 __all__: list[str] = []
@@ -46,21 +46,6 @@ def share_memory_(self: Tensor) -> Tensor:
         shared[...] = self.detach().numpy()
         self.data = core.from_numpy(shared)
     return self
-
-
-def dim(self: Tensor) -> int:
-    """Return the number of dimensions."""
-    return int(self.ndim)
-
-
-def element_size(self: Tensor) -> int:
-    """Return the bytes of an element."""
-    return self.dtype.itemsize
-
-
-def nelement(self: Tensor) -> int:
-    """Return the number of elements."""
-    return int(self.numel())
 
 
 def is_pinned(self: Tensor) -> bool:
@@ -203,10 +188,6 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "cpu": cpu,
     "cuda": cuda,
     "share_memory_": share_memory_,
-    "dim": dim,
-    "ndimension": dim,
-    "element_size": element_size,
-    "nelement": nelement,
     "is_pinned": is_pinned,
     "pin_memory": pin_memory,
     "is_shared": is_shared,
@@ -220,13 +201,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
 for _name, _method in _METHODS.items():
     publish(_method, (_name,), on=("Tensor",))
 _ATTRIBUTES: dict[str, Callable[[Tensor], Any]] = {
-    "device": lambda self: device_at(self._device),
-    "is_cpu": lambda self: not self._device,
-    "is_cuda": lambda self: self._device > 0,
     "is_sparse": lambda self: False,
     "layout": lambda self: "torch.strided",
-    "itemsize": element_size,
-    "nbytes": lambda self: self.numel() * self.dtype.itemsize,
     "T": lambda self: self.permute(*reversed(range(self.ndim))),
     "mT": lambda self: _turned(self, "mT"),
     "mH": lambda self: _turned(self, "mH"),

@@ -83,6 +83,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 
 def tolist(self: Tensor) -> Any:
     """Return the elements as nested lists of Python's numbers, or one number."""
+    if not self.ndim:
+        return self.item()
     return on_device.moved(self.detach(), 0)._array().tolist()
 
 

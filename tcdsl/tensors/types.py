@@ -56,6 +56,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             return internal.to(self, args[0])
         if type(args[0]) in (str, Device):
             return on_device.moved(self, place_of(args[0]))
+        if isinstance(args[0], Tensor):
+            return on_device.moved(internal.to(self, args[0].dtype), args[0]._device)
     is_copy, memory_format = kwargs.pop("copy", False), kwargs.pop("memory_format", None)
     place, dtype = destination(args, kwargs)
     made = self if dtype is None else internal.to(self, dtype)

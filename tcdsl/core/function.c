@@ -1,0 +1,97 @@
+/* Function: a function of Python's, and a method, that is also called by further names of its arguments, and in whose
+ * place another one is called where operations choose their types. All other calls are handed on as they come. */
+
+typedef struct {
+  PyObject ob_base;
+  vectorcallfunc call;
+  PyObject *function, *dict;
+  PyObject *names; /* NULL, None, or a dict: further names of arguments, and what the function calls them */
+  PyObject *cast;  /* NULL, None, or a callable: as of an Op */
+} Function;
+
+static PyTypeObject *function_type;
+
+/* The words of a call as the function has them: the same tuple where none is another name; a new reference. */
+static PyObject *words_of(PyObject *names, PyObject *keywords) {
+  PyObject *found = NULL;
+  Py_ssize_t n = PyTuple_Size(keywords);
+  for (Py_ssize_t k = 0; k < n; k++) {
+    PyObject *own = PyDict_GetItemWithError(names, PyTuple_GetItem(keywords, k));
+    if (!own && PyErr_Occurred()) goto failed;
+    if (!own) continue;
+    if (!found && !(found = PyTuple_New(n))) return NULL;
+    PyTuple_SetItem(found, k, Py_NewRef(own));
+  }
+  if (!found) return Py_NewRef(keywords);
+  for (Py_ssize_t k = 0; k < n; k++)
+    if (!PyTuple_GetItem(found, k)) PyTuple_SetItem(found, k, Py_NewRef(PyTuple_GetItem(keywords, k)));
+  return found;
+failed:
+  Py_DecRef(found);
+  return NULL;
+}
+
+static PyObject *function_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  Function *f = (Function *)self;
+  if (casting && is_set(f->cast)) return PyObject_Vectorcall(f->cast, args, nargsf, keywords);
+  if (!keywords || !is_set(f->names)) return PyObject_Vectorcall(f->function, args, nargsf, keywords);
+  PyObject *words = words_of(f->names, keywords);
+  PyObject *result = words ? PyObject_Vectorcall(f->function, args, nargsf, words) : NULL;
+  Py_DecRef(words);
+  return result;
+}
+
+static PyObject *function_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"function", NULL};
+  PyObject *function;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", names, &function)) return NULL;
+  Function *f = (Function *)PyType_GenericAlloc(type, 0);
+  if (!f) return NULL;
+  f->call = function_call;
+  f->function = Py_NewRef(function);
+  return (PyObject *)f;
+}
+
+static int function_traverse(Function *f, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(f));
+  Py_VISIT(f->function);
+  Py_VISIT(f->names);
+  Py_VISIT(f->cast);
+  Py_VISIT(f->dict);
+  return 0;
+}
+
+static int function_clear(Function *f) {
+  Py_CLEAR(f->function);
+  Py_CLEAR(f->names);
+  Py_CLEAR(f->cast);
+  Py_CLEAR(f->dict);
+  return 0;
+}
+
+static void function_dealloc(Function *f) {
+  PyTypeObject *type = Py_TYPE(f);
+  PyObject_GC_UnTrack(f);
+  function_clear(f);
+  PyObject_GC_Del(f);
+  Py_DecRef((PyObject *)type);
+}
+
+static PyObject *function_repr(Function *f) { return PyUnicode_FromFormat("%R", f->function); }
+
+static PyMemberDef function_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, call), READONLY, NULL},
+                                         {"__dictoffset__", T_PYSSIZET, offsetof(Function, dict), READONLY, NULL},
+                                         {"__wrapped__", T_OBJECT, offsetof(Function, function), READONLY, NULL},
+                                         {"names", T_OBJECT, offsetof(Function, names), 0, NULL},
+                                         {"cast", T_OBJECT, offsetof(Function, cast), 0, NULL},
+                                         {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef function_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                        {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot function_slots[] = {
+    {Py_tp_new, function_new},          {Py_tp_dealloc, function_dealloc}, {Py_tp_traverse, function_traverse},
+    {Py_tp_clear, function_clear},      {Py_tp_call, PyVectorcall_Call},   {Py_tp_descr_get, op_get},
+    {Py_tp_members, function_members},  {Py_tp_repr, function_repr},       {Py_tp_getset, function_getset},
+    {0, NULL}};
+static PyType_Spec function_spec = {
+    "tcdsl.core._core.Function", sizeof(Function), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, function_slots};

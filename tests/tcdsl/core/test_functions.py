@@ -1,0 +1,111 @@
+"""Functions under further names, and calls that name what they write into."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import tcdsl
+from tcdsl import library
+from tcdsl.core import Function
+
+pytestmark = pytest.mark.cc
+
+
+def _told(*args: Any, **named: Any) -> Any:
+    """Return what a call says."""
+    return args, named
+
+
+def test_further_names_reach_a_function_as_its_own_and_nothing_is_kept_of_calls() -> None:
+    made = Function(_told)
+    assert made(1, axis=2) == ((1,), {"axis": 2})
+    made.names = {"axis": "dim"}
+    value = object()
+    before = sys.getrefcount(value)
+    for _ in range(100):
+        assert made(1, axis=value, other=2) == ((1,), {"dim": value, "other": 2})
+    assert sys.getrefcount(value) == before
+    assert made(dim=3) == ((), {"dim": 3})
+
+    class Home:
+        method = made
+
+    home = Home()
+    assert home.method(axis=1) == ((home,), {"dim": 1})
+    assert Home.method is made
+
+
+def test_a_functions_error_is_the_calls() -> None:
+    def failing(**named: Any) -> None:
+        raise KeyError(*named)
+
+    made = Function(failing)
+    made.names = {"axis": "dim"}
+    with pytest.raises(KeyError, match="dim"):
+        made(axis=1)
+
+
+def test_numpys_words_are_pytorchs() -> None:
+    x = library.arange(6.0).reshape(2, 3)
+    assert x.mean(axis=0, keepdims=True).shape == (1, 3)
+    assert vars(tcdsl.Tensor)["mean"] is library.mean
+    assert library.mean.__name__ == "mean"
+    with pytest.raises(TypeError):
+        x.mean(axes=0)
+
+
+def test_results_are_written_into_what_is_named() -> None:
+    x, y, out = library.arange(3.0), library.ones(3), library.zeros(3)
+    for number in range(1, 4):  # the second call is the core's alone
+        assert library.add(x, y, out=out) is out
+        assert out.tolist() == [1, 2, 3]
+        assert out._version >= number
+    library.add(out, out, out=out)
+    library.add(out, out, out=out)
+    assert out.tolist() == [4, 8, 12]
+    narrow = library.zeros(2, 3)
+    for row in narrow:
+        library.mul(x, 2.0, out=row)
+    assert narrow.tolist() == [[0, 2, 4], [0, 2, 4]]
+    grown = library.zeros(0)
+    assert library.mul(x, 3.0, out=grown) is grown
+    assert grown.tolist() == [0, 3, 6]
+    wide = library.zeros(3, dtype=library.float64)
+    assert library.mul(x, 3.0, out=wide) is wide
+    assert wide.tolist() == [0, 3, 6]
+    count = sys.getrefcount(out)
+    for _ in range(100):
+        library.add(x, y, out=out)
+    assert sys.getrefcount(out) == count
+
+
+def test_what_is_recorded_is_written_into_nothing() -> None:
+    x, out = library.ones(3), library.zeros(3)
+    library.exp(x, out=out)
+    library.exp(x, out=out)
+    for operand, target in ((library.ones(3).requires_grad_(), out), (x, out.requires_grad_())):
+        with pytest.raises(RuntimeError, match="automatic differentiation"):
+            library.exp(operand, out=target)
+    with library.no_grad():
+        assert library.exp(x, out=out) is out
+    with library.inference_mode():
+        made = library.zeros(3)
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        library.exp(x, out=made)
+
+
+def test_sizes_are_tuples_whose_parts_are_sizes() -> None:
+    shape = library.zeros(2, 3, 4).shape
+    assert (shape[0], shape[-1]) == (2, 4)
+    assert type(shape[1:]) is type(shape)
+    assert shape[1:].numel() == 12
+    assert hash(shape) == hash((2, 3, 4))
+    with pytest.raises(IndexError):
+        shape[3]
+    count = sys.getrefcount(type(shape))
+    for _ in range(100):
+        shape[1:]
+    assert sys.getrefcount(type(shape)) <= count + 1
