@@ -48,6 +48,15 @@ print(entered("numpy"), entered("tcdsl"), entered("tcdsl.definitions"))"""
     assert all_of_define < 2.5 * numpy
 
 
+def test_rooms_are_reached_by_their_names_alone() -> None:
+    code = (
+        "import tcdsl; print(tcdsl.utils.data.DataLoader.__name__,"
+        " tcdsl.utils.checkpoint.checkpoint.__name__, tcdsl.nn.utils.rnn.pad_sequence.__name__,"
+        " tcdsl.optim.lr_scheduler.StepLR.__name__, hasattr(tcdsl.utils, 'absent'))"
+    )
+    assert run(code).split() == ["DataLoader", "checkpoint", "pad_sequence", "StepLR", "False"]
+
+
 def test_a_call_on_the_host_loads_no_library_of_a_gpu() -> None:
     code = (
         "import sys, numpy as np, tcdsl;"
