@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from tcdsl.core import Op, Tensor, made_by
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, float32
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
 from tcdsl.ops.on_device import empty_beside
@@ -20,17 +20,16 @@ from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 
+_FLOATS = "mixed dtype (CPU): expect parameter to have scalar type of Float"
+_SHARED = "mixed dtype (CPU): all inputs must share same datatype."
+
 
 def _beside_parameters(operands: Operands) -> DType:
     """Return the type of the input, beside which parameters of halves may be float32."""
     x = operands[0]
     for o in operands[1:]:
         if isinstance(o, Tensor) and o.dtype not in (x.dtype, computing(x.dtype)):
-            raise RuntimeError(
-                "mixed dtype (CPU): expect parameter to have scalar type of Float"
-                if x.dtype is not computing(x.dtype)
-                else "mixed dtype (CPU): all inputs must share same datatype."
-            )
+            raise RuntimeError(_SHARED if o.dtype is float32 else _FLOATS)
     return x.dtype  # type: ignore[no-any-return]
 
 
@@ -58,6 +57,8 @@ def _scales(
     """Return scale and shift in a shape and of one type: 1 and 0 where there is none."""
     given = [t for t in (weight, bias) if t is not None]
     dtype = given[0].dtype if given else like.dtype
+    if not dtype.is_floating_point:
+        raise RuntimeError(_FLOATS)
     if len(given) == 2 and given[1].dtype is not dtype:
         raise RuntimeError("mixed dtype (CPU): all the parameters should have the same dtype")
 

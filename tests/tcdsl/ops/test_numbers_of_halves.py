@@ -53,6 +53,10 @@ def test_parameters_of_halves_beside_float32_are_refused() -> None:
     for u, f in ((tc, F), (torch, torch.nn.functional)):
         with pytest.raises(RuntimeError, match="expect parameter to have scalar type of Float"):
             f.layer_norm(u.ones(2, 4), (4,), u.ones(4, dtype=u.bfloat16))
+        with pytest.raises(RuntimeError, match="expect parameter to have scalar type of Float"):
+            f.layer_norm(u.ones(2, 4), (4,), u.ones(4, dtype=u.int64))
+        with pytest.raises(RuntimeError, match="all inputs must share same datatype"):
+            f.layer_norm(u.ones(2, 4, dtype=u.float64), (4,), u.ones(4))
 
 
 @pytest.mark.parametrize("drop", [F.dropout, F.dropout1d, lambda x, p: F.alpha_dropout(x, p, True)])
