@@ -10,6 +10,7 @@ from typing import Any
 
 from tcdsl.core import Tensor, is_casting, made_by, operator
 from tcdsl.core.dtypes import DType
+from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.ops.casting import lower, lowered
 from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, promote, same, same_as
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
@@ -261,13 +262,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     ----------
     input : Tensor, shape (..., I)
     weight : Tensor, shape (O, I)
-    bias : Tensor, shape (O,), optional
+    bias : Tensor, shape (O,) or one that broadcasts to that of the result, optional
 
     Returns
     -------
     Tensor, shape (..., O)
     """
-    found: Tensor = _linear(input, weight) if bias is None else _linear_bias(input, weight, bias)
+    found: Tensor
+    if bias is None:
+        found = _linear(input, weight)
+        return found
+    try:
+        found = _linear_bias(input, weight, bias)
+    except ShapeError:  # no bias a column
+        found = _linear(input, weight)
+        found = found + bias.expand(found.shape)
     return found
 
 

@@ -34,6 +34,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "sums so far of a named type": lambda t, x: t.tensor([200, 100]).cumsum(0, dtype=t.uint8),
     "products so far of a named type": lambda t, x: t.tensor([20, 10]).cumprod(0, dtype=t.int32),
     "the type of a join counts what is empty": lambda t, x: t.cat([t.zeros(0), t.tensor([1, 2])]),
+    "a bias of all columns": lambda t, x: (nn if t is library else t.nn).functional.linear(
+        x([TIES[0]]), x([TIES[1], TIES[0]]), x([0.5])
+    ),
     "products of a named type": lambda t, x: t.tensor([20, 10]).prod(0, dtype=t.int16),
 }
 
