@@ -143,8 +143,8 @@ class SearchSpace:
             child = dict(branch.fixed)
             for knob in branch.knobs:
                 other = second.get(knob.name, first[knob.name])
-                take = other if rng.random() < 0.5 and other in knob.values else first[knob.name]
-                child[knob.name] = take
+                takes = rng.random() < 0.5 and _has(knob, other)
+                child[knob.name] = other if takes else first[knob.name]
             if branch.knobs and rng.random() < 0.5:
                 changed = rng.choice(branch.knobs)
                 child[changed.name] = rng.choice(changed.values)
@@ -161,9 +161,13 @@ class SearchSpace:
         return max(finite)[2] if finite else self.default
 
 
+def _has(knob: Knob, value: Value) -> bool:
+    return any(is_same(value, v) for v in knob.values)  # 1 is not True
+
+
 def _nearest(knob: Knob, value: Value | None) -> Value:
     """Return the value of a knob nearest to another knob's; numbers by ratio, else the first."""
-    if value in knob.values:
+    if value is not None and _has(knob, value):
         return value
     if isinstance(value, int):
         numbers = [v for v in knob.values if isinstance(v, int)]

@@ -270,7 +270,7 @@ def pow_(input: Tensor, exponent: Any) -> Any:
     if (whole := _whole_power(input, exponent)) is not None:
         check_castable(whole.dtype, input.dtype)
         return input.copy_(whole)
-    if exponent == 2 and type(exponent) in (int, float) and input.dtype.is_floating_point:
+    if type(exponent) in (int, float) and exponent == 2 and input.dtype.is_floating_point:
         return square.__dict__["inplace"](input)
     return _pow_(input, exponent)
 

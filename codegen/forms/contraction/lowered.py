@@ -67,8 +67,6 @@ def decided(ctx: Context, panel: Panel, choice: ContractionChoice) -> tuple[Hash
     tiles = _tiles(panel.extents(), panel, choice)
     if choice.method != STREAM:
         g = replace(g, strip=g.kc)
-    if choice.method == DOT and not tiles:  # what is left of a tile is the block that it gave
-        g = replace(g, mr=g.mc, nv=g.nc)
     return g, *tiles
 
 
