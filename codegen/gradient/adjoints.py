@@ -13,6 +13,7 @@ from tcdsl.codegen.gradient.versions import Version, Versions, VersionStep, read
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import counted
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr
 
@@ -51,10 +52,7 @@ class Adjoints:
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
-        candidate, count = name, 1
-        while candidate in self.taken:
-            count += 1
-            candidate = f"{name}_{count}"
+        candidate = counted(name, self.taken)
         self.taken.add(candidate)
         return candidate
 

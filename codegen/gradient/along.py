@@ -35,6 +35,7 @@ from tcdsl.codegen.program.expressions import (
     with_bounds,
 )
 from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.grammar.text.fresh import counted
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Tensor
@@ -92,10 +93,7 @@ class Along:
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
-        candidate, count = name, 1
-        while candidate in self.taken or candidate in self.indices:
-            count += 1
-            candidate = f"{name}_{count}"
+        candidate = counted(name, self.taken, self.indices)
         self.taken.add(candidate)
         return candidate
 

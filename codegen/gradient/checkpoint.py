@@ -22,6 +22,7 @@ from tcdsl.codegen.gradient.order import Order, statements
 from tcdsl.codegen.program.expressions import map_typed, with_bounds
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Statement, Stmt, Tensor
 
@@ -117,8 +118,7 @@ class _Segments:
         return [n for n in written if self.order.depth(n)]
 
     def _fresh(self, name: str) -> str:
-        while name in self.used:
-            name += "_"
+        name = fresh(name, self.used)
         self.used.add(name)
         return name
 

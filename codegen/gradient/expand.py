@@ -20,6 +20,7 @@ from tcdsl.codegen.program.expressions import map_typed, with_bounds
 from tcdsl.codegen.program.ssa import identity_of, writes_all
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import counted
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, INT64
@@ -221,10 +222,7 @@ class _Expansion:
         return Statement(target.name, whole.subs, "=", value, self._ranges())
 
     def _fresh(self, name: str) -> str:
-        candidate, count = name, 1
-        while candidate in self.used:
-            count += 1
-            candidate = f"{name}_{count}"
+        candidate = counted(name, self.used)
         self.used.add(candidate)
         self.names.append(candidate)
         return candidate

@@ -31,6 +31,7 @@ from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import PAD
 from tcdsl.grammar.types.dtypes import INT64
@@ -82,19 +83,19 @@ def gathered(
     chosen = {d: n for d, n in chosen.items() if ragged.isdisjoint(indices_of(read.subs[d]))}
     used = {*ranges} - {*chosen.values()}
 
-    def fresh(d: int) -> str:
+    def new_index(d: int) -> str:
         new = _new_index(len(shape) - d, taken | used)
         used.add(new)
         return new
 
     pieces = None
     if chosen:
-        pieces = solved(read.subs, shape, ranges, chosen, fresh)
+        pieces = solved(read.subs, shape, ranges, chosen, new_index)
     if pieces is None:  # steps whose residues are too many, or not known
         units = {d: n for d, n in chosen.items() if _coefficient(read.subs[d], n) in (1, -1)}
-        pieces = solved(read.subs, shape, ranges, units, fresh)
+        pieces = solved(read.subs, shape, ranges, units, new_index)
     assert pieces is not None, "steps of 1 have one residue"
-    return [_gathered(p, value, guard, shape, turns, fresh, values) for p in pieces]
+    return [_gathered(p, value, guard, shape, turns, new_index, values) for p in pieces]
 
 
 def _chosen(
@@ -139,7 +140,7 @@ def _gathered(
     guard: Expr | None,
     shape: tuple[Size, ...],
     turns: Mapping[str, Interval],
-    fresh: Callable[[int], str],
+    new_index: Callable[[int], str],
     values: Mapping[str, Version],
 ) -> Gathered:
     subs, ranges = piece.subs, piece.ranges
@@ -159,7 +160,7 @@ def _gathered(
             elif a is None or a.terms or not turns.keys().isdisjoint(a.const.symbols()):
                 inside.append(clamped(sub, extent))
             else:  # an element that may not be there: then there are no points
-                only = _one(fresh(d), a.const, extent)
+                only = _one(new_index(d), a.const, extent)
                 ranges = {**ranges, only.name: only}
                 inside.append(typed.IndexValue(only.name, INT64))
         subs = tuple(inside)
@@ -186,10 +187,7 @@ def _needs(r: Range) -> frozenset[str]:
 
 def _new_index(from_last: int, taken: set[str] | frozenset[str]) -> str:
     """Return x for the last dimension, y and z for those before."""
-    name = "xyzw"[from_last - 1] if from_last <= 4 else "u"
-    while name in taken:
-        name += "_"
-    return name
+    return fresh("xyzw"[from_last - 1] if from_last <= 4 else "u", taken)
 
 
 def _is_inside(

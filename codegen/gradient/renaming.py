@@ -33,6 +33,7 @@ from tcdsl.codegen.program.expressions import (
 )
 from tcdsl.codegen.program.ssa import covers_box, identity_of, writes_all
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import counted
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
@@ -297,10 +298,7 @@ class _Maker:
         return name
 
     def _fresh(self, stem: str) -> str:
-        name, count = stem, 1
-        while name in self.taken or name in self.indices:
-            count += 1
-            name = f"{stem}_{count}"
+        name = counted(stem, self.taken, self.indices)
         self.taken.add(name)
         return name
 

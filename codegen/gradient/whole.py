@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import identifiers
@@ -44,8 +45,8 @@ def whole(gradient: Gradient) -> n.Program:
         return backward
     forward = parse(gradient.forward, "<forward pass>")
     taken = {*identifiers(forward), *identifiers(backward)}
-    first = replace(forward.defs[0], name=_fresh("forward", taken))
-    second = replace(backward.defs[0], name=_fresh("backward", taken))
+    first = replace(forward.defs[0], name=fresh("forward", taken))
+    second = replace(backward.defs[0], name=fresh("backward", taken))
     params = tuple(p for p in second.params if p.name not in gradient.kept)
     returns = tuple(n.Param(r.name, None) for r in second.returns)  # as the call leaves them
     head = n.Def(gradient.name, (), params, returns, (_call(first), _call(second)))
@@ -59,9 +60,3 @@ def _call(callee: n.Def) -> n.Stmt:
     if len(targets) == 1:
         return n.Comprehension(targets[0], "=", n.Apply(callee.name, args))
     return n.MultiCall(targets, callee.name, args)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

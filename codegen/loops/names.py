@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 # Names that a C or CUDA text cannot give to a variable, and those our own texts use: the keywords
 # of C23 and C++23, what compilers define as macros, and what CUDA declares by itself.
 _RESERVED = frozenset(
@@ -23,13 +21,6 @@ def safe_name(name: str) -> str:
     """Return a name of the language as a variable of the emitted text."""
     taken = name in _RESERVED or name.startswith(("tc_", "TC_", "_", "v_"))
     return f"v_{name}" if taken else name
-
-
-def fresh(name: str, taken: Iterable[str]) -> str:
-    """Return name, or name with underscores after it, that is not taken."""
-    while name in taken:
-        name += "_"
-    return name
 
 
 def numbered(stem: str, taken: set[str]) -> str:

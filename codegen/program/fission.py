@@ -31,6 +31,7 @@ from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scans import with_index
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64
@@ -85,10 +86,8 @@ def _without(program: Program, at: int, loop: TurnLoop, sizes: Mapping[str, int]
         return None
     if not _has_known_turns(program, loop):
         return None
-    name = loop.var
     taken = {*program.sizes, *program.turns, *(r.name for r in s.ranges)}
-    while name in taken:
-        name += "_"
+    name = fresh(loop.var, taken)
     turned = [with_index(e, loop.var, name) for e in (s.value, *s.subs)]
     known = [e for e in turned if e is not None]
     if len(known) < len(turned):

@@ -17,6 +17,7 @@ from dataclasses import replace
 from tcdsl.codegen.program.expressions import map_typed, reads_of, substitute_indices
 from tcdsl.codegen.program.subscripts import injective_in
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
@@ -47,8 +48,7 @@ class _Work:
         self.made: list[Tensor] = []
 
     def fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
+        name = fresh(name, self.taken)
         self.taken.add(name)
         return name
 

@@ -24,6 +24,7 @@ from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64
@@ -281,11 +282,9 @@ class _Splitting:
         """Add a statement, with factors that are no plain reads as temporaries of their own."""
         taken = {*self.program.sizes, *self.program.turns, *(r.name for r in s.ranges)}
 
-        def fresh(name: str) -> str:
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            return name
+        def unused(name: str) -> str:
+            taken.add(new := fresh(name, taken))
+            return new
 
         def make(f: Factor) -> Expr:
             name = self.named("factor", s)
@@ -293,7 +292,7 @@ class _Splitting:
             self.statements.append(_statement(name, f.subs, "=", f.value, f.ranges))
             return typed.Read(name, f.at, f.value.dtype, (False,) * len(f.at))
 
-        self.statements.append(split(s, fresh, make) or s)
+        self.statements.append(split(s, unused, make) or s)
 
     def named(self, kind: str, s: Statement) -> str:
         """Return a name for a temporary of a statement."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.fresh import fresh
 
 Places = tuple[int | None, ...]
 
@@ -32,10 +33,4 @@ def size_names(tensors: Collection[str], rank: int) -> tuple[str, ...]:
 
 def unused(letter: str, taken: Collection[str], count: int) -> tuple[str, ...]:
     """Return so many numbered names that are not taken."""
-    names = []
-    for d in range(count):
-        name = f"{letter}{d}"
-        while name in taken:
-            name += "_"
-        names.append(name)
-    return tuple(names)
+    return tuple([fresh(f"{letter}{d}", taken) for d in range(count)])

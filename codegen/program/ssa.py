@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -33,6 +33,7 @@ from tcdsl.codegen.program.subscripts import (
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
@@ -127,7 +128,7 @@ class _Builder:
     def fill(self, s: typed.Statement) -> None:
         """Give the target of a statement its initial contents."""
         shape = self.tensors[s.target].shape
-        names = [_fresh(f"i{d}", {*self.tensors, *self.sizes}) for d in range(len(shape))]
+        names = [fresh(f"i{d}", {*self.tensors, *self.sizes}) for d in range(len(shape))]
         ranges = tuple(
             Range(n, Size.const(0), extent, "output")
             for n, extent in zip(names, shape, strict=True)
@@ -162,7 +163,7 @@ class _Builder:
     def hoisted(self, s: typed.Statement) -> list[typed.Statement]:
         """Return a sum of products with what its terms share behind it, if it has tiles then."""
         taken = {*self.tensors, *self.sizes}
-        found = hoisted(s, self.tensors[s.target], self.turns, lambda name: _fresh(name, taken))
+        found = hoisted(s, self.tensors[s.target], self.turns, lambda name: fresh(name, taken))
         if found is None or not becomes_contraction(found[0]):
             return [s]
         total, behind, temp = found
@@ -173,7 +174,7 @@ class _Builder:
     def unmasked(self, s: typed.Statement) -> list[typed.Statement]:
         """Return a sum of products under a condition as the sum and the condition."""
         target, taken = self.tensors[s.target], {*self.tensors, *self.sizes}
-        found = unmasked(s, target, self.bounds, self.turns, lambda name: _fresh(name, taken))
+        found = unmasked(s, target, self.bounds, self.turns, lambda name: fresh(name, taken))
         if found is None or not becomes_contraction(found[0]):
             return [s]
         total, masked, temp = found
@@ -277,11 +278,11 @@ class _Builder:
         names = {*self.tensors, *self.sizes, *(x.var for x in self.loops)}
         names.update(r.name for r in s.ranges)
 
-        def fresh(name: str) -> str:
-            names.add(new := _fresh(name, names))
+        def unused(name: str) -> str:
+            names.add(new := fresh(name, names))
             return new
 
-        split_up = split(made, fresh, lambda factor: self.from_factor(factor, s.target))
+        split_up = split(made, unused, lambda factor: self.from_factor(factor, s.target))
         self.statements.append(split_up or made)
 
     def from_factor(self, factor: Factor, tensor: str) -> Expr:
@@ -315,7 +316,7 @@ class _Builder:
         zero = (Size.const(0),) * len(t.shape)
         self.buffers.append(Buffer(copy, tensor, dtype, t.shape, zero, "temp", copy))
         taken = {*self.tensors, *self.sizes}
-        names = [_fresh(f"c{d}", taken) for d in range(len(t.shape))]
+        names = [fresh(f"c{d}", taken) for d in range(len(t.shape))]
         at = tuple(typed.IndexValue(n, INT64) for n in names)
         read: Expr = typed.Read(old, at, t.dtype, (False,) * len(at))
         self.statements.append(
@@ -355,12 +356,6 @@ def identity_of(op: AssignOp, dtype: DType) -> int | float:
     """Return the identity of an operator, 0 for `=`, as a value of a type."""
     value = identity(op.rstrip("!"), numpy_dtype(dtype))
     return float(value) if dtype.is_float else int(value)
-
-
-def _fresh(name: str, taken: Iterable[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def writes_all(s: typed.Statement, target: Tensor) -> bool:

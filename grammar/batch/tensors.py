@@ -14,6 +14,7 @@ from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.defaults import placed
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.fresh import counted
 from tcdsl.grammar.text.walk import identifiers, targets_of, walk
 from tcdsl.grammar.types.builtins import RAND
 from tcdsl.grammar.types.dtypes import BY_NAME
@@ -39,10 +40,7 @@ class Shared:
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
-        candidate, count = name, 1
-        while candidate in self._taken:
-            count += 1
-            candidate = f"{name}_{count}"
+        candidate = counted(name, self._taken)
         self._taken.add(candidate)
         return candidate
 

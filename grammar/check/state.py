@@ -14,6 +14,7 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic, Note
+from tcdsl.grammar.text.fresh import counted
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types.typed import Constraint
 
@@ -120,10 +121,7 @@ class CheckState:
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
-        candidate, count = name, 1
-        while candidate in self.taken:
-            count += 1
-            candidate = f"{name}_{count}"
+        candidate = counted(name, self.taken)
         self.taken.add(candidate)
         return candidate
 

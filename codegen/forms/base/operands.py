@@ -12,7 +12,7 @@ from typing import assert_never
 
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Let, Load, Opaque, Scalar, Stmt, Var
-from tcdsl.codegen.loops.names import fresh, safe_name
+from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.expressions import indices_of
@@ -20,6 +20,7 @@ from tcdsl.codegen.program.program import Buffer, Program
 from tcdsl.grammar.proofs import sizes as sz
 from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types.dtypes import UINT64, DType
 
 

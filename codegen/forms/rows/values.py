@@ -15,9 +15,10 @@ from tcdsl.codegen.forms.base.scalars import convert, narrow, widen
 from tcdsl.codegen.forms.base.space import Access, IterationSpace
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var, Vector
-from tcdsl.codegen.loops.names import fresh, numbered, safe_name
+from tcdsl.codegen.loops.names import numbered, safe_name
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, DType
 

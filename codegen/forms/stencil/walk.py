@@ -10,11 +10,12 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_woven
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Pointer, Stmt, Var
-from tcdsl.codegen.loops.names import fresh, numbered
+from tcdsl.codegen.loops.names import numbered
 from tcdsl.codegen.program.affine import Affine
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.fresh import fresh
 
 Region = frozenset[Bound]  # lanes in which all of these hold
 

@@ -31,7 +31,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
-from tcdsl.codegen.loops.names import fresh
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types.dtypes import INT32
 
 BLOCK = 4096  # elements whose sum is formed before it is added to the others: rounding
