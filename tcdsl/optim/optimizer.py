@@ -291,13 +291,17 @@ def number(value: float = 0.0) -> Tensor:
     return made
 
 
+def held(state: dict[str, Any], name: str) -> Tensor:
+    """Return a number of a state, as a tensor too where it was saved when these were Python's."""
+    if not isinstance(state[name], Tensor):
+        state[name] = number(state[name])
+    found: Tensor = state[name]
+    return found
+
+
 def counted(state: dict[str, Any]) -> int:
     """Count a step of a parameter; return its number."""
-    step = state["step"]
-    if not isinstance(step, Tensor):  # of a state that was saved when counts were Python's
-        step = state["step"] = number(step)
-    step.add_(1)
-    return int(step)
+    return int(held(state, "step").add_(1))
 
 
 def loss_of(closure: Closure | None) -> Any:

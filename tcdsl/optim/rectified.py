@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tcdsl.optim.adam import Corrected, Pair
 from tcdsl.optim.hooks import says
-from tcdsl.optim.optimizer import not_negative
+from tcdsl.optim.optimizer import held, not_negative
 from tcdsl.optim.steps import step_of
 
 __all__ = ["NAdam", "RAdam"]
@@ -56,7 +56,7 @@ class NAdam(Corrected):
     ) -> None:
         (beta1, beta2), lr = group["betas"], float(group["lr"])
         now, then = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (t, t + 1))
-        product = float(state["mu_product"].mul_(now))
+        product = float(held(state, "mu_product").mul_(now))
         sizes = (lr * (1 - now) / (1 - product), lr * then / (1 - product * then))
         parts = (beta1, 1 - beta1, beta2, 1 - beta2)
         m, v = state["exp_avg"], state["exp_avg_sq"]

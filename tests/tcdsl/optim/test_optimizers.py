@@ -193,3 +193,23 @@ def test_parameters_of_rank_0_are_stepped_as_others() -> None:
             (p * p).sum().backward()
             optimizer.step()
     assert alone.item() == row.item() != 2
+
+
+@pytest.mark.parametrize("kind", ["Adam", "NAdam"])
+def test_a_state_with_numbers_of_python_is_gone_on_from(kind: str) -> None:
+    """States were saved so before their numbers were tensors."""
+    found = []
+    for is_old in (False, True):
+        x = tc.tensor([1.0, -2.0], requires_grad=True)
+        x.grad = tc.ones(2)
+        first = getattr(optim, kind)([x], lr=0.1)
+        first.step()
+        saved = first.state_dict()
+        if is_old:
+            numbers = {n: v.item() for n, v in saved["state"][0].items() if not v.ndim}
+            saved["state"][0].update(numbers)
+        again = getattr(optim, kind)([x], lr=0.1)
+        again.load_state_dict(saved)
+        again.step()
+        found.append(x.tolist())
+    assert found[0] == found[1]
