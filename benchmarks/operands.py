@@ -33,11 +33,16 @@ def generic(text: str, like: Sequence[Any]) -> Kernel:
     It is what calls get once other sizes have come before, in this process also where they would
     go on without it for a while. Only where no size is left open, it is that of `kernel`.
     """
-    meanwhile.LONG_FORMS.clear()
     k = kernel(text)
+    serve_any_size(k, like)
+    return k
+
+
+def serve_any_size(k: Kernel, like: Sequence[Any]) -> None:
+    """Have calls of a kernel with operands like these run an executable for any sizes."""
+    meanwhile.LONG_FORMS.clear()
     call = k.call(*like)
     call.variant.expect({name: n + 1 for name, n in call.sizes.items()}, call.spec.layouts)
-    return k
 
 
 def check(what: str, ours: Array, want: Array, rtol: float, atol: float | None = None) -> None:

@@ -234,29 +234,25 @@ def _flat(result: Any) -> Array:
 
 
 def _ours(workload: Workload, options: Options) -> tuple[Calls, dict[str, Any]]:
-    from operands import generic, kernel
+    from operands import kernel, serve_any_size
 
     import tcdsl as tc
     from tcdsl.codegen.program.work import bytes_of, flops_of
     from tcdsl.kernel import Kernel
 
     k, args = kernel(workload.text), _arrays(workload)
+    any_size = kernel(workload.text)
     if workload.gradient:
-        made = k.with_grad().of(k.variant())
-        results = _listed(made.forward(*args))
-        found = dict(zip(made.forward.returns, results, strict=True))
-        seed = _seed(found[k.returns[0]])
-        rest = [np.zeros_like(found[name]) for name in k.returns[1:]]
-        k = made.backward
-        args = [*args, *(found[name] for name in made.gradient.kept), seed, *rest]
+        k, args = _way_back(k, args)
+        any_size = any_size.with_grad().of(any_size.variant()).backward
     out = k(*args)
 
     def call() -> Any:
         return k(*args, out=out)
 
     calls: Calls = {"untuned": call}
-    if options.generic and not workload.gradient:
-        any_size = generic(workload.text, args)
+    if options.generic:
+        serve_any_size(any_size, args)
         calls["generic"] = lambda: any_size(*args, out=out)
     if options.tune and not workload.gradient:
         tuned, into = tc.define(workload.text, threads=options.threads), k(*args)
@@ -266,6 +262,16 @@ def _ours(workload: Workload, options: Options) -> tuple[Calls, dict[str, Any]]:
     sizes = k.session.bind(k.definition, list(args), {})[1]
     program = k.variant().program
     return calls, {"flops": flops_of(program, sizes), "bytes": bytes_of(program, sizes)}
+
+
+def _way_back(k: Any, args: list[Any]) -> tuple[Any, list[Any]]:
+    """Return the gradient of a kernel, and the operands of a call of it."""
+    made = k.with_grad().of(k.variant())
+    results = _listed(made.forward(*args))
+    found = dict(zip(made.forward.returns, results, strict=True))
+    seed = _seed(found[k.returns[0]])
+    rest = [np.zeros_like(found[name]) for name in k.returns[1:]]
+    return made.backward, [*args, *(found[name] for name in made.gradient.kept), seed, *rest]
 
 
 def _listed(results: Any) -> list[Any]:

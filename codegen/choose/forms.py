@@ -13,6 +13,7 @@ from tcdsl.codegen.forms.chain import form as chain
 from tcdsl.codegen.forms.contraction import form as contraction
 from tcdsl.codegen.forms.contraction.weights import form as weights
 from tcdsl.codegen.forms.contraction.window import form as window
+from tcdsl.codegen.forms.contraction.window import sliding_form as sliding
 from tcdsl.codegen.forms.points import arg_columns, arg_lanes, gather, nest, scan, scatter
 from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
 from tcdsl.codegen.forms.stencil import form as stencil
@@ -23,6 +24,7 @@ CPU: tuple[Form[Machine, Any], ...] = (
     chain.FORM,
     weights.FORM,
     window.FORM,
+    sliding.FORM,
     stencil.FORM,
     stencil_weights.FORM,
     contraction.FORM,

@@ -112,6 +112,11 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         " O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw)"
         " O(n,f,h,w) = fmax(O(n,f,h,w) + b(f), 0) }", _CONV,
     ),
+    "strided convolution": (
+        "def run(float(N,C,H,W) I, float(F,C,3,3) P) -> (O) {"
+        " O(n,f,h,w) +=! I(n,c,2*h+kh,2*w+kw) * P(f,c,kh,kw) }",
+        {"N": 2, "C": 16, "H": 30, "W": 29, "F": 32},
+    ),
     "depthwise": (
         "def run(float(N,C,H,W) I, float(C,KH,KW) P) -> (O) {"
         " O(n,c,h,w) +=! I(n,c,h+kh,w+kw) * P(c,kh,kw) }", _CONV,

@@ -302,6 +302,7 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("small concatenate", "c exact", 1),
     ("small fcrelu", "c exact", 1),
     ("small sum", "c generic", 1),
+    ("forms strided convolution", "c generic", 1),
     ("benchmarks layers MATMUL", "cuda exact", 1),
     ("benchmarks peers HALF", "cuda exact", 1),
     ("benchmarks layers TRANSPOSE", "cuda exact", 1),

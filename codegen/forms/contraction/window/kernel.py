@@ -54,11 +54,13 @@ Taps = tuple[tuple[int, tuple[int, ...]], ...]  # of a row of the window: tap, r
 class Level:
     """A loop around the row of taps; the image moves by a parameter, the weights by `weights`.
 
-    turns: how often it runs, None where that is a parameter as well.
+    turns: how often it runs. None: a parameter, as that by which weights move may be. slides: it
+    goes along the taps of another side, not from channel to channel.
     """
 
     turns: int | None
-    weights: int
+    weights: int | None
+    slides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +68,27 @@ class TapKernel:
     """What a micro-kernel is made for.
 
     taps: those that exist. pixel, tap: distances in the image. columns: the distance between
-    packed vectors of neighbouring taps. lines, span: how many lines of the output the tile goes to,
-    and how many elements of each it covers.
+    packed vectors of neighbouring taps; None: a parameter. lines, span: how many lines of the
+    output the tile goes to, and how many elements of each it covers.
     """
 
     tile: RegisterTile
     taps: Taps
     pixel: int
     tap: int
-    columns: int
+    columns: int | None
     lines: int
     span: int
     levels: tuple[Level, ...]
 
     @property
     def params(self) -> tuple[Var, ...]:
-        """Image, weights, sums; output and its rows; the next line; the levels' steps and turns."""
+        """Image, weights, sums; output and its rows; the next line; steps and turns; columns."""
         dtype = self.tile.dtype
         steps = [i64(f"step{n}") for n in range(len(self.levels))]
         turns = [i64(f"turns{n}") for n, x in enumerate(self.levels) if x.turns is None]
+        moves = [i64(f"weights{n}") for n, x in enumerate(self.levels) if x.weights is None]
+        columns = [i64("columns")] if self.columns is None else []
         return (
             pointer("a", dtype, const=True, restrict=True),
             pointer("b", dtype, const=True, restrict=True),
@@ -94,6 +98,8 @@ class TapKernel:
             i64("ahead"),
             *steps,
             *turns,
+            *moves,
+            *columns,
         )
 
     def function(self, name: str) -> Function:
@@ -127,7 +133,8 @@ class TapKernel:
         def pair(now: str, start: str, step: Expr) -> tuple[Var, Var, Expr]:
             return pointer(now, dtype, const=True), pointer(start, dtype, const=True), step
 
-        moved = [pair(at, a, i64(f"step{depth}")), pair(weights, b, c64(level.weights))]
+        move = i64(f"weights{depth}") if level.weights is None else c64(level.weights)
+        moved = [pair(at, a, i64(f"step{depth}")), pair(weights, b, move)]
         turns = i64(f"turns{depth}") if level.turns is None else c64(level.turns)
         return block(
             [Let(p, start, mutable=True) for p, start, _ in moved],
@@ -170,7 +177,7 @@ class TapKernel:
         image = pointer(a, self.tile.dtype, const=True)
         if abs(self.pixel) * size >= LINE or not self.levels:
             return []
-        ways = [i64("ahead")] if self.levels[0].turns is None else [i64("step0"), i64("ahead")]
+        ways = [i64("ahead")] if self.levels[0].slides else [i64("step0"), i64("ahead")]
         lines = range(0, self.tile.rows * abs(self.pixel), LINE // size)
         return [do("tc_prefetch", offset(image, add(way, n))) for way in ways for n in lines]
 
@@ -181,9 +188,10 @@ class TapKernel:
         weights = pointer(b, tile.dtype, const=True)
         out: list[Stmt] = []
         columns: list[Var] = []
+        apart = i64("columns") if self.columns is None else c64(self.columns)
         for v in range(tile.vectors):
             column = Var(f"column{tap}_{v}", tile.vector)
-            at = offset(weights, tap * self.columns + v * tile.lanes)
+            at = offset(weights, add(mul(apart, tap), v * tile.lanes))
             out += [Let(column, load_vector(tile, at, masked=False), mutable=True)]
             # Pinned: folded into several FMAs as a memory operand, the load would run once per row.
             out += [do("tc_pin", column)]

@@ -8,7 +8,7 @@ from dataclasses import field
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.packer import Packer, Unit
-from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of, known
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of, known
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, WindowSide
 from tcdsl.codegen.forms.contraction.window.schedule import (
@@ -46,6 +46,16 @@ class WindowNest:
     base: int = 0
     param: int = 0
     kernels: dict[TapKernel, str] = field(default_factory=dict)
+
+    @property
+    def problem(self) -> Problem:
+        """The same as a contraction of pixels and columns."""
+        return self.conv.problem
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether tiles are turned around before they are stored."""
+        return self.conv.is_turned
 
     @property
     def dtype(self) -> DType:
@@ -166,11 +176,11 @@ class WindowNest:
                 yield Level(known(index.extent), weights), a.stride(index.name), None
         for side in c.sides:
             if side.tap is None:
-                yield Level(None, 0), Size(), side
+                yield Level(None, 0, slides=True), Size(), side
                 continue
             inner = c.sums[c.sums.index(side.tap) + 1 :]
             weights = known(extent_of(inner)) * columns
-            yield Level(None, weights), a.stride(side.tap.name), side
+            yield Level(None, weights, slides=True), a.stride(side.tap.name), side
 
     def kernel(self, strip: Strip, block: ColumnBlocks) -> str:
         """Return the name of the micro-kernel of a strip, making it if there is none yet."""

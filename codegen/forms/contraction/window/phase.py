@@ -6,17 +6,17 @@ they go along the lines together, so that a line of the output is fetched once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from tcdsl.codegen.forms.base.expr import Values
-from tcdsl.codegen.forms.contraction.finish import FinishAccess
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table, packer
-from tcdsl.codegen.forms.contraction.problem import ONE, Operand, extent_of, known
+from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, known
 from tcdsl.codegen.forms.contraction.register_tile import intrinsic
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.problem import WindowSide
+from tcdsl.codegen.forms.contraction.window.reach import Point, place_of, reach, row_of, stores
 from tcdsl.codegen.forms.contraction.window.schedule import (
     ColumnBlocks,
     Strip,
@@ -41,10 +41,7 @@ from tcdsl.codegen.loops.loopir import (
     Table,
     Vector,
 )
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import INT32
-
-Point = Mapping[str, Expr]  # values of outer indices
 
 
 def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table]]:
@@ -137,7 +134,7 @@ def _pack(nest: WindowNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
     deep, step = known(extent_of(nest.run)), x.linear(nest.run)
     outer = c.sums[: len(c.sums) - len(nest.run)]
     names = [nest.var(f"k{n}") for n in range(len(outer))]
-    source = b.add(_at(nest, x, panel), b.mul(first, stride))
+    source = b.add(place_of(nest, x, panel), b.mul(first, stride))
     flat: Expr = b.c64(0)
     for v, i in zip(names, outer, strict=True):
         source = b.add(source, b.mul(v, nest.size(x.stride(i.name))))
@@ -168,13 +165,14 @@ def _line(nest: WindowNest, block: ColumnBlocks, point: Point, first: Expr) -> S
     c, p = nest.conv, nest.conv.problem
     a, weights = nest.origin("a_at", p.a), nest.pointer("b_at")
     where = Lets(nest.var)
-    image = [_at(nest, p.a, point)]
+    image = [place_of(nest, p.a, point)]
     packed: list[Expr] = []
     steps: list[Expr] = []
     turns: list[Expr] = []
     for level, step, side in nest.levels(block.columns):
         steps.append(nest.size(step))
         if side is not None:
+            assert level.weights is not None, "the columns of a block are known"
             start, count = _taps(nest, where, side, point[side.pixel.name])
             image.append(b.mul(start, nest.size(step)))
             packed.append(b.mul(start, level.weights))
@@ -185,7 +183,7 @@ def _line(nest: WindowNest, block: ColumnBlocks, point: Point, first: Expr) -> S
         Let(weights, b.offset(nest.pointer("packed"), b.add(*packed))),
     ]
     for name, x in (("c", p.c), *((x.param, x.operand) for x in nest.finish.accesses)):
-        at = b.offset(nest.operands.pointer(x.buffer), _at(nest, x, point))
+        at = b.offset(nest.operands.pointer(x.buffer), place_of(nest, x, point))
         heads.append(Let(nest.origin(f"{name}_at", x), at))
     ahead = nest.size(p.a.stride(c.rows[-1].name)) if c.rows else b.c64(0)
 
@@ -194,10 +192,11 @@ def _line(nest: WindowNest, block: ColumnBlocks, point: Point, first: Expr) -> S
         pixel = b.add(strip.first, b.mul(n, strip.rows))
         image_at = b.offset(a, b.mul(pixel, c.step(c.across.pixel)))
         place = (first, pixel) if c.is_turned else (pixel, first)
-        out = _reach(nest, "c_at", p.c, True, place), nest.size(_row(nest, p.c))
+        out = reach(nest, "c_at", p.c, True, place), nest.size(row_of(nest, p.c))
         args = (image_at, weights, nest.pointer("sums"), *out, ahead, *steps, *turns)
         compute = Eval(Call(nest.kernel(strip, block), args, None))
-        return b.loop(n, 0, strip.count, compute, _stores(nest, block, strip, pixel, first))
+        sizes = b.c64(strip.rows), b.c64(block.columns)
+        return b.loop(n, 0, strip.count, compute, stores(nest, *sizes, pixel, first))
 
     return b.block(heads, *(tiles(strip) for strip in strips(c, nest.choice.mr)))
 
@@ -209,51 +208,3 @@ def _taps(nest: WindowNest, where: Lets, side: WindowSide, pixel: Expr) -> tuple
         where.let(f"tap_{side.pixel.name}", Elem(first.name, (pixel,), I64)),
         where.let(f"taps_{side.pixel.name}", Elem(count.name, (pixel,), I64)),
     )
-
-
-def _stores(nest: WindowNest, block: ColumnBlocks, strip: Strip, pixel: Expr, first: Expr) -> Stmt:
-    """Return the way of a tile to the output, a block of vectors at a time."""
-    q, r = nest.var("column"), nest.var("row")
-    turned, lanes = nest.conv.is_turned, nest.lanes
-    left = b.min64(lanes, b.sub(block.columns, q)) if block.columns % lanes else b.c64(lanes)
-    if turned:
-        rows = b.min64(lanes, b.sub(strip.rows, r)) if strip.rows > lanes else b.c64(strip.rows)
-        place = b.add(first, q), b.add(pixel, r)
-        lines, width = left, rows
-    else:
-        place = b.add(pixel, r), b.add(first, q)
-        lines, width = b.c64(strip.rows), left
-    sums = b.offset(nest.pointer("sums"), b.add(b.mul(q, strip.rows), b.mul(r, lanes)))
-    p = nest.conv.problem
-    args: list[Expr] = [sums, _reach(nest, "c_at", p.c, True, place), nest.size(_row(nest, p.c))]
-    if nest.store.step is None:
-        args.append(nest.size(p.c.stride(p.n[0].name)))
-    args += [lines, width]
-    for x in nest.finish.accesses:
-        args += _access(nest, x, place)
-    args += [nest.uniform(v) for v, _ in nest.finish.uniforms]
-    call = Eval(Call(nest.name("store"), tuple(args), None))
-    inner = b.loop(r, 0, strip.rows if turned else 1, call, step=lanes)
-    return b.loop(q, 0, block.columns, inner, step=lanes)
-
-
-def _access(nest: WindowNest, x: FinishAccess, place: tuple[Expr, Expr]) -> list[Expr]:
-    at = _reach(nest, f"{x.param}_at", x.operand, x.along, place)
-    return [at, nest.size(_row(nest, x.operand))] if x.row else [at]
-
-
-def _row(nest: WindowNest, x: Operand) -> Size:
-    return x.stride(nest.conv.problem.m[0].name)
-
-
-def _reach(nest: WindowNest, name: str, x: Operand, along: bool, place: tuple[Expr, Expr]) -> Expr:
-    """Return the address of an element, m and n being place."""
-    row = b.mul(place[0], nest.size(_row(nest, x)))
-    step = nest.size(x.stride(nest.conv.problem.n[0].name)) if along else b.c64(0)
-    return b.offset(nest.origin(name, x), b.add(row, b.mul(place[1], step)))
-
-
-def _at(nest: WindowNest, x: Operand, point: Point) -> Expr:
-    """Return the position of an operand's element at a point, other indices 0."""
-    steps = (b.mul(v, nest.size(x.stride(name))) for name, v in point.items())
-    return b.add(nest.size(x.offset), *steps)

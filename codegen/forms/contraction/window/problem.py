@@ -186,6 +186,26 @@ def _convolution_of(ctx: Context) -> Convolution | None:
     """Return a group as one convolution, or None if it is none."""
     bare = unpadded(ctx.group)
     group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
+    found = image_and_weights(ctx, group)
+    if found is None:
+        return None
+    reads, scale = found
+    reach = reach_of(ctx)
+    for image, weights in (reads, reads[::-1]):
+        if bare is None or image.tensor == bare.buffer:
+            convolution = _by_roles(ctx, reach, group, guards, image, weights, scale)
+            if convolution is not None:
+                return convolution
+    return None
+
+
+def image_and_weights(
+    ctx: Context, group: Group
+) -> tuple[tuple[typed.Read, typed.Read], tuple[typed.Expr, ...]] | None:
+    """Return the two factors that a group sums products of, in either order, and what scales them.
+
+    None where it is no such sum, or not all of it has one type of float.
+    """
     s = group.statements[0]
     factors = factors_of(s.value)
     reduced = {r.name for r in s.reductions}
@@ -201,13 +221,7 @@ def _convolution_of(ctx: Context) -> Convolution | None:
         return None
     if any(any(r.checked) for r in reads) or s.value.dtype != s.value.dtype.computed:
         return None
-    reach = reach_of(ctx)
-    for image, weights in (reads, reads[::-1]):
-        if bare is None or image.tensor == bare.buffer:
-            found = _by_roles(ctx, reach, group, guards, image, weights, scale)
-            if found is not None:
-                return found
-    return None
+    return (reads[0], reads[1]), scale
 
 
 def _by_roles(

@@ -147,7 +147,7 @@ def _turns(c: Convolution) -> float:
     return turns
 
 
-def _step(machine: Machine, mr: int, nv: int) -> int:
+def tile_step(machine: Machine, mr: int, nv: int) -> int:
     """Return the half cycles of a step: of one vector, loads count where few registers hide them.
 
     As `panel_step` counts them: 14x1 took 1.15 times as long as 5x2 (256x256 3x3 on 14x14, Zen 3).
@@ -164,7 +164,7 @@ def line_cost(c: Convolution, machine: Machine, mr: int, vectors: int) -> float:
     late = packed / LATE_BYTES if packed * 4 > machine.l2_bytes * 3 else 0.0
     total = 0.0
     for strip in strips(c, mr):
-        row = sum(_step(machine, len(rows), vectors) for _, rows in strip.taps)
+        row = sum(tile_step(machine, len(rows), vectors) for _, rows in strip.taps)
         out = strip.rows * vectors * (STORE + TURN)
         total += strip.count * (turns * (row + LOOP) + CALL + out + late)
     return total
@@ -225,6 +225,11 @@ def _register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
     most = machine.registers - 2
     free = [(mr, nv) for mr, nv in register_tiles(machine) if nv == 1 or (mr + 1) * nv <= most]
     return (*free, *((mr, 1) for mr in range(25, most - 1)))
+
+
+def most_rows(machine: Machine, vectors: int) -> int:
+    """Return the pixels of the longest register tile of so many vectors."""
+    return max(mr for mr, nv in _register_tiles(machine) if nv == vectors)
 
 
 def _code(parts: Parts, mr: int, nv: int, lanes: int) -> int:

@@ -1,0 +1,104 @@
+"""A convolution whose sizes only a call knows, by the roles of its indices.
+
+    O(n, f, y, x) +=! P(n, c, 2*y + i, 2*x + j) * K(f, c, i, j)      strides are constants
+
+Where sizes are known a form looks at the border and leaves out the taps that do not exist
+(`problem.py`). Here the image has been padded before, so all of them do, and a register tile is the
+same wherever it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, known, reach_of
+from tcdsl.codegen.forms.contraction.roles import operand_of
+from tcdsl.codegen.forms.contraction.window.problem import image_and_weights
+from tcdsl.grammar.text.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A convolution by roles.
+
+    problem: the same as a contraction of pixels and columns, whose n runs along vectors of the
+    output. column: the index along which vectors of the weights run. pixel: that of the register
+    tile. sums: channels and taps, last of them the tap that slides along the tile. panels: outer
+    indices of which the weights depend; lines: those of which they do not.
+    """
+
+    problem: Problem
+    column: Index
+    pixel: Index
+    sums: tuple[Index, ...]
+    panels: tuple[Index, ...]
+    lines: tuple[Index, ...]
+
+    @property
+    def tap(self) -> Index:
+        """The tap that slides along the register tile."""
+        return self.sums[-1]
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether tiles are turned around before they are stored: vectors of pixels."""
+        return self.problem.n != (self.column,)
+
+    def step(self, index: Index) -> int:
+        """Return the distance in the image along the pixels or the taps of the register tile."""
+        return known(self.problem.a.stride(index.name))
+
+
+def sliding_of(ctx: Context) -> Sliding | None:
+    """Return a group as a convolution of unknown sizes, or None if it is none."""
+    found = image_and_weights(ctx, ctx.group)
+    if found is None or ctx.spec.sizes is not None:
+        return None
+    s, last = ctx.group.statements[0], ctx.group.statements[-1]
+    reads, scale = found
+    reach = reach_of(ctx)
+    first, second = (operand_of(reach, s, r.tensor, r.subs) for r in reads)
+    c = operand_of(reach, s, last.target, s.subs)
+    if first is None or second is None or c is None:
+        return None
+    indices = {r.name: Index(r.name, reach.bind(r.extent)) for r in s.ranges}
+    outputs = [indices[r.name] for r in s.outputs]
+    taps = [indices[r.name] for r in s.reductions]
+    for a, b in ((first, second), (second, first)):
+        columns = [i for i in outputs if b.uses(i.name) and not a.uses(i.name)]
+        pixels = [i for i in outputs if a.uses(i.name) and not b.uses(i.name)]
+        across = _across(a, c, pixels, taps)
+        if not columns or across is None:
+            continue
+        pixel, tap = across
+        column = max(columns, key=lambda i: c.stride(i.name) == ONE)
+        m, n = ((pixel,), (column,))
+        if c.stride(column.name) != ONE:
+            m, n = n, m
+        outer = tuple(i for i in outputs if i not in (pixel, column))
+        sums = (*(i for i in taps if i != tap), tap)
+        unit = c.linear(n) == ONE
+        return Sliding(
+            Problem(s, a, b, c, outer, m, n, tuple(taps), scale, s.value.dtype, unit),
+            column,
+            pixel,
+            sums,
+            tuple(i for i in outer if b.uses(i.name)),
+            tuple(i for i in outer if not b.uses(i.name)),
+        )
+    return None
+
+
+def _across(
+    a: Operand, c: Operand, pixels: Sequence[Index], taps: Sequence[Index]
+) -> tuple[Index, Index] | None:
+    """Return the pixel along which a tile lies, nearest in the output, then in a, and its tap."""
+    found: list[tuple[bool, int, Index, Index]] = []
+    for pixel in pixels:
+        step = a.stride(pixel.name).constant
+        for tap in taps if step is not None else ():
+            if a.shares_dim(tap.name, (pixel,)) and a.stride(tap.name).constant is not None:
+                near = c.stride(pixel.name) == ONE
+                found.append((near, -abs(step or 0), pixel, tap))
+    return max(found, key=lambda x: x[:2])[2:] if found else None

@@ -1,0 +1,154 @@
+"""Convolutions of unknown sizes where vectors along the weights' columns pay; see `sliding.py`.
+
+A contraction has its vectors along the pixels, where the image has neighbours: with a stride it has
+to gather them, and a short line does not fill them. Elsewhere its way is as good, and lines of any
+length are one regime: only where the text says so they are short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.phase import fill
+from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
+from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, reach_of
+from tcdsl.codegen.forms.contraction.schedule import CALL, STORE
+from tcdsl.codegen.forms.contraction.window.plan import cut
+from tcdsl.codegen.forms.contraction.window.schedule import LOOP, PACK, TURN, most_rows, tile_step
+from tcdsl.codegen.forms.contraction.window.sliding import Sliding, sliding_of
+from tcdsl.codegen.forms.contraction.window.sliding_nest import SlidingNest, phase
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr, Scalar
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import FLOAT64
+
+_MOST_TAPS = 8  # of a row of the window: each is code in all micro-kernels
+_LONG = 2  # vectors of pixels from which on a line fills them well enough
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group slides over a window of few taps, in steps or along short lines."""
+    return _found(ctx) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the widths of a block of columns, in vectors, and how many taps are written out."""
+    return (Knob("vectors", (1, 2)), Knob("taps", (_required(ctx).taps,)))
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return two vectors: a block of fewer columns has tiles of its own."""
+    return {"vectors": 2, "taps": _required(ctx).taps}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    c, nv = _required(ctx).conv, int(values["vectors"])
+    mr, lanes = most_rows(ctx.machine, nv), _lanes(ctx)
+    columns, pixels, depth = (
+        ctx.extent(x) for x in (c.column.extent, c.pixel.extent, extent_of(c.sums))
+    )
+    lines = ctx.extent(extent_of((*c.lines, *c.panels)))
+    blocks = -(-columns // (nv * lanes))
+    half_cycles = lines * blocks * -(-pixels // mr) * _tile_cost(ctx, nv, depth)
+    tasks = blocks * max(1, lines)
+    return wall_ns(half_cycles / (2 * ctx.machine.frequency_ghz), tasks, ctx.spec.threads)
+
+
+def _tile_cost(ctx: Context, nv: int, depth: int) -> int:
+    """Return the half cycles of a whole register tile."""
+    mr = most_rows(ctx.machine, nv)
+    return depth * tile_step(ctx.machine, mr, nv) + CALL + LOOP + mr * nv * (STORE + TURN)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, and one before it where elements of the output are no pixels."""
+    found, nv = _required(ctx), int(values["vectors"])
+    mr, lanes = most_rows(ctx.machine, nv), _lanes(ctx)
+    rows = tuple(most_rows(ctx.machine, n) for n in range(1, nv + 1))
+    names = ctx.operands, ctx.prefix, lanes, found.taps, rows, ctx.param_base
+    nest = SlidingNest(found.conv, found.finish, *names)
+    functions = phase(nest)
+    blocks = b.mul(nest.blocks, nest.size(extent_of(found.conv.panels)))
+    tiles = b.ceil_div(nest.size(found.conv.pixel.extent), mr)
+    each = b.add(b.mul(nest.depth, tile_step(ctx.machine, mr, nv)), _tile_cost(ctx, nv, 0))
+    walk = b.mul(blocks, nest.lines, tiles, each)
+    packing = b.mul(blocks, nest.depth, nest.width * PACK)
+    stmts, chunks = cut(nest.var, nest.param, nest.lines, blocks, walk, packing, ctx.machine)
+    serial: Expr = b.cast(b.add(walk, b.mul(chunks, packing)), Scalar(FLOAT64))
+    cost = b.arith("*", serial, b.const(0.5 / ctx.machine.frequency_ghz, FLOAT64))
+    phases = [Phase(functions[-1].name, b.mul(chunks, blocks), cost)]
+    s = found.conv.problem.statement
+    if s.base is None and not s.covers:
+        function, filling = fill(ctx, s)
+        functions.insert(0, function)
+        phases.insert(0, filling)
+    words = ["convolution of any size", f"{mr}x{nv}"]
+    words += [] if found.finish.is_plain else ["+ epilogue"]
+    return Lowered(
+        title=" ".join(words),
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=stmts,
+        thread_bytes=nest.areas()["end"],
+        shared_bytes=b.c64(0),
+        params_used=1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A group as a convolution, and what happens to its sums.
+
+    taps: of a row of the window.
+    """
+
+    conv: Sliding
+    finish: Finish
+    taps: int
+
+
+def _found(ctx: Context) -> _Found | None:
+    return ctx.once("sliding", lambda: _find(ctx))
+
+
+def _find(ctx: Context) -> _Found | None:
+    c = sliding_of(ctx)
+    if c is None:
+        return None
+    lanes = ctx.machine.lanes(c.problem.dtype.size_bytes)
+    if c.problem.a.stride(c.pixel.name) == ONE:  # nobody asks how long a line is: see below
+        pixels, taps = c.pixel.extent.constant, c.tap.extent.constant
+        if pixels is None or taps is None or pixels >= _LONG * lanes:
+            return None
+    if not ctx.at_least(c.column.extent, lanes // 2):
+        return None
+    try:
+        finish = finish_of(ctx, reach_of(ctx), c.problem)
+    except Unfused:
+        return None
+    if not finish.is_vector:
+        return None
+    count = ctx.value_up_to(c.tap.extent, _MOST_TAPS)  # asked last
+    return _Found(c, finish, count) if count else None
+
+
+def _required(ctx: Context) -> _Found:
+    found = _found(ctx)
+    if found is None:
+        raise ScheduleError(f"{ctx.prefix}: not a convolution of unknown sizes")
+    return found
+
+
+def _lanes(ctx: Context) -> int:
+    return ctx.machine.lanes(_required(ctx).conv.problem.dtype.size_bytes)
+
+
+FORM = Form("sliding", matches, knobs, default, cost_ns, lower, has_tiles=True)

@@ -1,0 +1,132 @@
+"""Convolutions of unknown sizes against the reference: steps, short lines, ragged, empty ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.host import detect
+from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
+from tests.codegen.under_configs import narrower
+
+pytestmark = pytest.mark.cc
+RNG = np.random.default_rng(21)
+
+
+def rand(*shape: int, dtype: str = "float32") -> Array:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def titles_of(p: Problem, machine: Machine | None = None) -> str:
+    """Return the forms of all statements in an executable for any sizes."""
+    found = compiler.describe(
+        p.program, spec_of(p, exact=False), Config(), machine or detect(), p.sizes
+    )
+    return ", ".join(form for _, form in found)
+
+
+def held(listed: Sequence[Problem], terms: int) -> None:
+    """Hold problems against the reference, after a look at their form."""
+    for p in listed:
+        assert "convolution of any size" in titles_of(p), p.program.text
+    differential([Case(p, exact=False) for p in listed], terms)
+
+
+STRIDED = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+    O(n,f,y,x) +=! pad(I(n,c,2*y+i-1,2*x+j-1), 0) * K(f,c,i,j)
+        where y in 0:(H-1)/2+1, x in 0:(W-1)/2+1
+}"""
+
+
+def test_one_executable_serves_ragged_tiny_and_empty_sizes() -> None:
+    shapes = [
+        (2, 3, 9, 37, 40),
+        (1, 1, 1, 1, 17),
+        (0, 3, 5, 6, 20),
+        (3, 2, 4, 15, 9),
+        (1, 0, 3, 5, 12),
+    ]
+    held(
+        [problem(STRIDED, rand(n, c, h, w), rand(f, c, 3, 3)) for n, c, h, w, f in shapes], terms=27
+    )
+
+
+TEXTS = {
+    "short lines in groups": (
+        """def conv(float(N,G,C,H,W) I, float(G,F,C,3,3) K) -> (O) {
+            O(n,g,f,y,x) +=! pad(I(n,g,c,y+i-1,x+j-1), 0) * K(g,f,c,i,j) where y in 0:H, x in 0:7
+        }""",
+        ((2, 3, 2, 6, 7), (3, 18, 2, 3, 3)),
+    ),
+    "columns side by side": (
+        """def conv(float(N,C,H,W) I, float(3,3,C,F) K) -> (O) {
+            O(n,y,x,f) +=! I(n,c,2*y+i,2*x+j) * K(i,j,c,f)
+        }""",
+        ((2, 5, 7, 35), (3, 3, 5, 20)),
+    ),
+    "dilated, one side": (
+        """def conv(double(N,C,W) I, double(F,C,5) K) -> (O) {
+            O(n,f,x) +=! pad(I(n,c,3*x+2*j-3), 0) * K(f,c,j) where x in 0:W/3
+        }""",
+        ((3, 4, 50), (20, 4, 5)),
+    ),
+    "three sides, backwards": (
+        """def conv(float(N,C,D,H,W) I, float(F,C,2,3,3) K) -> (O) {
+            O(n,f,z,y,x) +=! pad(I(n,c,z+l-1,y+i-1,2*x-j+2), 0) * K(f,c,l,i,j)
+                where z in 0:D, y in 0:H, x in 0:W/2
+        }""",
+        ((1, 2, 4, 6, 9), (17, 2, 2, 3, 3)),
+    ),
+    "epilogue": (
+        """def layer(float(N,C,H,W) I, float(F,C,3,3) K, float(F) B) -> (O) {
+            O(n,f,y,x) +=! I(n,c,2*y+i,2*x+j) * K(f,c,i,j)
+            O(n,f,y,x) = max(O(n,f,y,x) + B(f), 0)
+        }""",
+        ((2, 3, 9, 37), (21, 3, 3, 3), (21,)),
+    ),
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", TEXTS)
+def test_indices_in_other_roles(name: str) -> None:
+    text, shapes = TEXTS[name]
+    dtype = "float64" if "double" in text else "float32"
+    held([problem(text, *(rand(*s, dtype=dtype) for s in shapes))], terms=54)
+
+
+@pytest.mark.wide
+def test_operands_of_any_strides() -> None:
+    wide = rand(2, 2, 6, 9, 40)
+    kernel = rand(3, 3, 6, 20).transpose(3, 2, 0, 1)
+    held([problem(STRIDED, wide[:, 0, ::-1, :, 3:20], kernel)], terms=54)
+    differential([Case(problem(STRIDED, wide[:, 0, :, :, ::2], kernel), exact=False)], 54)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("width", [32, 16])
+def test_narrower_vectors(width: int) -> None:
+    cc, machine = narrower(width)
+    listed = [problem(STRIDED, rand(1, 3, 6, 29), rand(f, 3, 3, 3)) for f in (11, 4)]
+    assert all("convolution of any size" in titles_of(p, machine) for p in listed)
+    differential([Case(p, exact=False) for p in listed], 27, cc, machine)
+
+
+@pytest.mark.wide
+def test_every_width_computes_the_same() -> None:
+    p = problem(STRIDED, rand(2, 3, 9, 37), rand(40, 3, 3, 3))
+    start = compiler.default_config(p.program, spec_of(p, exact=False), detect(), p.sizes)
+    (group,) = {k.partition(".")[0] for k, v in start.items if v == "sliding"}
+    configs = [Config.of({**dict(start.items), f"{group}.vectors": n}) for n in (1, 2)]
+    differential([Case(p, exact=False, config=c) for c in configs], 27)
+
+
+def test_lines_of_any_length_without_a_step_stay_contractions() -> None:
+    text = "def conv(float(N,C,W) I, float(F,C,3) K) -> (O) { O(n,f,x) +=! I(n,c,x+j) * K(f,c,j) }"
+    p = problem(text, rand(2, 3, 12), rand(40, 3, 3))
+    assert "contraction" in titles_of(p)
