@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("grammar", "codegen", "autotune")
 KINDS = {".py", ".pyi", ".lark", ".tc", ".h", ".c", ".cpp", ".cuh", ".typed"}
-NAMES = {"tables.json", "py.typed", "LANGUAGE.md"}  # the language reference, of documents alone
+NAMES = {"lalr.json", "tables.json", "py.typed"}
+NAMES |= {"LANGUAGE.md"}  # of documents the language reference alone
 
 
 def tracked() -> set[str]:
