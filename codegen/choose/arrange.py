@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tcdsl.codegen.forms.base.context import GroupContext
-from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.outputs import is_injective
@@ -120,7 +119,26 @@ class _Able:
 
     def forms(self) -> Mapping[str, AnyForm]:
         """Return all that take it, the preferred one first."""
-        return {x.name: x for x in self._forms if self.takes(x)}
+        return _Taking({x.name: x for x in self._forms}, self.takes)
+
+
+class _Taking(Mapping[str, AnyForm]):
+    """Forms that take a group, each asked when somebody comes to it: mostly the first is enough."""
+
+    def __init__(self, forms: Mapping[str, AnyForm], takes: Callable[[AnyForm], bool]) -> None:
+        self._forms, self._takes = forms, takes
+
+    def __getitem__(self, name: str) -> AnyForm:
+        form = self._forms[name]
+        if not self._takes(form):
+            raise KeyError(name)
+        return form
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, form in self._forms.items() if self._takes(form))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @lru_cache(maxsize=64)
@@ -153,6 +171,8 @@ def arrange(
     @lru_cache(maxsize=2)  # the program as a whole: not to be gone through for each group
     def memory(temps: tuple[str, ...]) -> tuple[Operands, Expr]:
         if isinstance(machine, Gpu):
+            from tcdsl.codegen.forms.base.cuda.operands import KernelOperands  # on use
+
             return KernelOperands(program, spec, temps), b.c64(0)
         offsets, shared_base = places(program, spec, temps)
         return Operands(program, spec, offsets), shared_base

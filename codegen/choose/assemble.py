@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tcdsl.codegen.choose.arrange import LINE, Arrangement, aligned_bytes, places
 from tcdsl.codegen.choose.turns import joined
 from tcdsl.codegen.forms.base.context import Context, GpuContext, GroupContext
-from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.loops import build as b
@@ -37,6 +36,9 @@ from tcdsl.codegen.program.inplace import copied
 from tcdsl.codegen.program.program import Program, TurnLoop
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels
 
 T = TypeVar("T")
 

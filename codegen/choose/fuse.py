@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-from tcdsl.codegen.forms.chain.find import chain_of
 from tcdsl.codegen.program.decided import Sizes
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline, is_contraction
@@ -77,6 +76,8 @@ def _is_chain(
         return False
     if len({program.stretch(m) for g in run for m in g.members}) > 1:
         return False
+    from tcdsl.codegen.forms.chain.find import chain_of  # on use: mostly nothing begins like one
+
     return chain_of(program, fused_group(program, run, wanted), sizes) is not None
 
 
