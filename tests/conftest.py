@@ -214,13 +214,14 @@ def _nothing_aside(_own_cache: None) -> None:
 
     So tests that call twice see both kinds; those of what is built aside say so.
     """
-    from tcdsl.calls.bindings import meanwhile
+    from tcdsl.calls.bindings import beginning, meanwhile
     from tcdsl.codegen.toolchain import records
     from tcdsl.derived import beforehand
 
     records._MOMENT_S = 2.0  # between looks at all sources: at each kernel they cost a twentieth
     meanwhile.LONG_FORMS.clear()
     meanwhile.FOLLOWS = False
+    beginning.BEGINS = False
     beforehand.IS_USUAL = False
 
 

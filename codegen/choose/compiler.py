@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, at_sizes
@@ -19,8 +19,6 @@ from tcdsl.codegen.choose.specialise import (
 from tcdsl.codegen.choose.units import lowered, unit_of, verified
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.regime import Regime
-from tcdsl.codegen.forms.contraction.form import OWN
-from tcdsl.codegen.forms.contraction.names import library_unit, usual
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.loops.target import CUDA, C
@@ -34,6 +32,7 @@ from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types.dtypes import BY_NAME
 
 _BESIDE = 0.1  # of the time of a call: what forms take that are faster where all sizes are exact
 
@@ -289,17 +288,31 @@ def lower_library(name: str) -> Unit:
     KeyError
         If none is called so.
     """
+    from tcdsl.codegen.forms.contraction.names import library_unit  # on use, as all of a form
+
     return verified(library_unit(name))
 
 
 def library_of(program: Program, machine: Machine) -> tuple[str, ...]:
     """Return what size-generic executables of a program's contractions usually import."""
+    from tcdsl.codegen.forms.contraction.names import usual  # on use, as above
+
     computed = {b.dtype.computed for b in program.buffers if b.dtype.is_float}
     return tuple(f.name for t in sorted(computed, key=str) for f in usual(machine, t))
 
 
+def library_for(names: Sequence[str], machine: Machine) -> list[str]:
+    """Return functions by their names; for the name of a type what its products usually import."""
+    from tcdsl.codegen.forms.contraction.names import usual  # on use, as above
+
+    of_types = {n: [f.name for f in usual(machine, BY_NAME[n])] for n in names if n in BY_NAME}
+    return [x for n in names for x in of_types.get(n, [n])]
+
+
 def has_own_tiles(config: Config) -> bool:
     """Whether a size-generic executable has all register tiles itself: a compiler takes long."""
+    from tcdsl.codegen.forms.contraction.form import OWN  # on use, as above
+
     return any(name.endswith(".tiles") and value == OWN for name, value in config.items)
 
 

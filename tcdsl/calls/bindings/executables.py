@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.calls.bindings.beginning import begin
 from tcdsl.calls.bindings.index import Index, Own
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.library import load
@@ -143,6 +144,8 @@ class Executables:
 
                 if (tell := COMPILING.get()) is not None:
                     tell()
+                if self.index is not None:
+                    begin(self.name, self.index.machine)
                 unit = self.unit(spec, config, sizes)
                 loaded: load.Loaded | LoadedUnit
                 if isinstance(self.machine, Gpu):
