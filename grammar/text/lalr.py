@@ -82,13 +82,15 @@ class Parser:
     ) -> None:
         self._terminals, self._ignored, self._rules = terminals, frozenset(ignored), rules
         self._states: Sequence[Mapping[int, int]] = [dict(pairs) for pairs in states]
+        # Four of five reductions are such: `sum: product`, whose tree is that of its only part.
+        self._passing = {n for n, rule in enumerate(rules) if _passes(rule)}
         self._begin, self._end = begin, end
         self._tried: dict[int, list[_Tried]] = {}
         self._expression = lru_cache(maxsize=None)(re.compile)
 
     def parse(self, text: str) -> Tree | None:
         """Return the tree of a text; None where it is none of the grammar's."""
-        at, last = 0, len(self._terminals)
+        at, last, table = 0, len(self._terminals), self._states
         states, values = [self._begin], list[Part]()
         while True:
             found = self._next(text, at, states[-1])
@@ -96,12 +98,15 @@ class Parser:
                 return None
             symbol, token = found
             at = token.end_pos
-            while (action := self._states[states[-1]].get(symbol)) is not None and action < 0:
+            while (action := table[states[-1]].get(symbol)) is not None and action < 0:
                 rule = self._rules[-1 - action]
+                if -1 - action in self._passing:
+                    states[-1] = table[states[-2]][rule[0]]
+                    continue
                 first = len(values) - rule[2]
                 made = _made(rule, values[first:])
                 del values[first:], states[first + 1 :]
-                states.append(self._states[states[-1]][rule[0]])
+                states.append(table[states[-1]][rule[0]])
                 values.append(made)
                 if symbol == last and states[-1] == self._end:
                     assert isinstance(made, Tree)
@@ -148,6 +153,11 @@ def _token(name: str, word: str, start: int) -> Token:
     token = Token(word)
     token.type, token.start_pos, token.end_pos = name, start, start + len(word)
     return token
+
+
+def _passes(rule: Rule) -> bool:
+    _, _, size, kept, is_single_enough = rule
+    return size == 1 and is_single_enough and len(kept) == 1 and not kept[0][1]
 
 
 def _made(rule: Rule, parts: list[Part]) -> Part:
