@@ -9,6 +9,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.calls.bindings import beginning
+from tcdsl.calls.bindings.aside import LIBRARY
 from tcdsl.codegen.choose.compiler import library_for
 from tcdsl.codegen.library import building
 from tcdsl.codegen.toolchain.host import detect
@@ -33,7 +34,7 @@ def test_it_is_begun_once_on_a_machine(
 ) -> None:
     k = tc.define("def k(float(N) A) -> (B) { B(i) = 3 * A(i) }")
     k(np.ones(3, np.float32))
-    assert started == [(["float32"], beginning.LIBRARY)]
+    assert started == [(["float32"], LIBRARY)]
     monkeypatch.setattr(beginning, "_seen", set())  # as in another process
     beginning.begin("k", detect())
     assert len(started) == 1
