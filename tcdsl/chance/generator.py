@@ -51,6 +51,10 @@ _STATE: np.dtype[Any] = np.dtype(
 Words = npt.NDArray[np.uint32]
 Bits = npt.NDArray[np.int32]
 
+_SEED = 67280421310721  # of a source that is told none, as PyTorch's
+_NO_STATES: Words = np.empty(0, np.uint32)
+_NO_WORDS: Bits = np.empty(0, np.int32)
+
 
 @functools.cache
 def _kernel(name: str) -> Any:
@@ -81,11 +85,12 @@ class Generator:
     Matsumoto and Nishimura, "Mersenne Twister", 1998.
     """
 
+    _lock = Lock()  # of all: drawing takes it for a moment, and sources are made often
+
     def __init__(self, device: str = "cpu") -> None:
-        if str(device) != "cpu":
+        if device != "cpu" and str(device) != "cpu":
             raise RuntimeError(f"expected device 'cpu', got '{device}'")
-        self._lock = Lock()
-        self.manual_seed(_seed_of_the_system())
+        self._become(_SEED, None, _BLOCK, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what numbers follow from: neither the lock nor words that can be made again."""
@@ -94,7 +99,6 @@ class Generator:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become what `__getstate__` was asked of."""
-        self._lock = Lock()
         self._become(**state)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -123,12 +127,12 @@ class Generator:
 
         Without a block it is the seed's, made when a word is asked for.
         """
-        with self._lock:
+        with self._lock.held:
             self._seed, self._at, self.normal = seed, at, normal
             # Blocks in a row: states, and their words, made when one is asked for. Both are never
             # written, only replaced, so that what was drawn may be a view of them.
-            self._states: Words = np.empty(0, np.uint32) if key is None else key.reshape(1, _BLOCK)
-            self._words: Bits = np.empty(0, np.int32)
+            self._states: Words = _NO_STATES if key is None else key.reshape(1, _BLOCK)
+            self._words: Bits = _NO_WORDS
             self._row: Tensor | None = None  # the same, when one is asked for
 
     def _here(self) -> tuple[Words, int]:
@@ -270,6 +274,7 @@ def _seed_of_the_system() -> int:
 
 
 default_generator = Generator()
+default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:

@@ -33,9 +33,16 @@ tanhshrink = ops.op("tanhshrink")
 softsign = ops.op("softsign")
 _softplus = ops.op("each_softplus")
 _gelu_vjp = ops.op("each_gelu_vjp", vjp="each_gelu_vjp_vjp")
-_gelu = ops.op(
-    "each_gelu", vjp=lambda needs, d_out, input: _gelu_vjp(input, d_out), saves=("input",)
-)
+_gelu_slope = ops.op("gelu_slope", vjp="each_gelu_vjp_vjp")
+
+
+def _back_of_gelu(needs: int, d_out: Tensor, input: Tensor) -> Tensor:
+    op = _gelu_slope if input.dtype is dtypes.float32 else _gelu_vjp
+    found: Tensor = op(input, d_out)
+    return found
+
+
+_gelu = ops.op("each_gelu", vjp=_back_of_gelu, saves=("input",))
 _gelu_by_tanh = ops.op("gelu_by_tanh")
 _silu = ops.op("each_silu", vjp="each_silu_vjp")
 _mish = ops.op("mish")

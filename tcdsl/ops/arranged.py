@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core import Tensor, dtypes, empty, from_numpy
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.copies import flip
+from tcdsl.ops.filling import lower_triangle, upper_triangle
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
@@ -212,22 +213,36 @@ def argwhere(input: Tensor) -> Tensor:
     return found
 
 
-def _subscripts(dtype: DType, found: Any) -> Tensor:
-    return from_numpy(np.stack(found).astype(dtype.numpy))
+def _count_below(row: int, col: int, offset: int) -> int:
+    """Return how many elements a lower triangle has."""
+    for name, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{n}")
+    first = max(0, -offset)
+    width = min(col, first + offset + 1)
+    if first >= row or not col:
+        return 0
+    growing = min(row - first, col - width)  # rows that are shorter than all columns
+    return growing * width + growing * (growing - 1) // 2 + (row - first - growing) * col
 
 
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
 ) -> Tensor:
     """Return the subscripts of the lower triangle of a matrix, shape (2, K), row by row."""
-    return _subscripts(dtype, np.tril_indices(row, offset, col)).to(device or "cpu")  # type: ignore[no-any-return]
+    made = empty((2, _count_below(row, col, offset)), dtype)
+    lower_triangle(made, max(0, -offset), 0, col, offset)
+    return made if device is None else made.to(device)
 
 
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
 ) -> Tensor:
     """Return the subscripts of the upper triangle of a matrix, shape (2, K), row by row."""
-    return _subscripts(dtype, np.triu_indices(row, offset, col)).to(device or "cpu")  # type: ignore[no-any-return]
+    below = _count_below(row, col, offset - 1)
+    made = empty((2, row * col - below), dtype)
+    upper_triangle(made, 0, max(0, offset), col, offset)
+    return made if device is None else made.to(device)
 
 
 def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from tcdsl.core import Tensor, dtypes, made_by
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import lower, wide
-from tcdsl.ops.joins import stack
+from tcdsl.ops.copies import flip
 from tcdsl.ops.masks import masked_select
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
@@ -26,6 +26,7 @@ _NAMED = {
     2.0: ops.op("cdist2", vjp="cdist2_vjp"),
     math.inf: ops.op("cdist_inf", vjp="cdist_inf_vjp"),
 }
+_powers = ops.op("powers", types=widen)
 _cdist_p = ops.op("cdist_p", vjp="cdist_p_vjp")
 
 
@@ -192,12 +193,10 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
     """Return the powers of each element of a row, the highest first unless told otherwise."""
     count = x.shape[0] if N is None else N
-    kind = widen((x,))
     if not count:
-        return x.new_empty(x.shape[0], 0, dtype=kind)  # type: ignore[no-any-return]
-    x = x.to(kind)
-    powers = [x**p if p else x.new_ones(x.shape[0]) for p in range(count)]
-    return stack(powers if increasing else powers[::-1], 1)
+        return x.new_empty(x.shape[0], 0, dtype=widen((x,)))  # type: ignore[no-any-return]
+    powers: Tensor = _powers(x, count)
+    return powers if increasing else flip(powers, 1)
 
 
 _FREE: tuple[Any, ...] = (cdist, pdist, tensordot, chain_matmul, vander)

@@ -33,8 +33,16 @@ def _of_triangle(name: str) -> ShapeRule:
 _tril = ops.op("each_tril", shape=_of_triangle("tril"))
 _triu = ops.op("each_triu", shape=_of_triangle("triu"))
 _diagonal_above = ops.op("diagonal_above")
-_with_above = ops.op("with_above")
-_with_below = ops.op("with_below")
+_with_above = ops.op(
+    "with_above",
+    vjp=lambda needs, d_out, offset: (d_out.diagonal(offset, -2, -1), None),
+    saves=("offset",),
+)
+_with_below = ops.op(
+    "with_below",
+    vjp=lambda needs, d_out, offset: (d_out.diagonal(-offset, -2, -1), None),
+    saves=("offset",),
+)
 _cross = ops.op("cross")
 _pixel_shuffle = ops.op("pixel_shuffle")
 
@@ -143,20 +151,23 @@ def _padding(
 def flip(input: Tensor, *dims: Any) -> Tensor:
     """Turn dimensions round."""
     listed = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
-    listed = [dim_of(d, input.ndim) for d in listed]
-    for d in listed:
-        if listed.count(d) > 1:
-            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
-    if not listed or not input.ndim:
+    flips = _flipping(input.ndim, tuple(listed))
+    if not flips:
         return input.clone()  # type: ignore[no-any-return]
-    for d in listed:
-        input = _flipping(input.ndim, d)(input)
+    for op in flips:
+        input = op(input)
     return input
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _flipping(rank: int, dim: int) -> Op:
-    return op_of_text(over(ops.text("flip"), rank, (dim,)))
+def _flipping(rank: int, dims: tuple[int, ...]) -> tuple[Op, ...]:
+    """Return the ops that turn dimensions round, one after the other."""
+    found = [dim_of(d, rank) for d in dims]
+    for d in found:
+        if found.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    text = ops.text("flip")
+    return tuple(op_of_text(over(text, rank, (d,))) for d in found) if rank else ()
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
@@ -208,14 +219,18 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal and 0 elsewhere."""
-    made: Tensor
     if input.ndim == 1:
-        made = _with_above(input, diagonal) if diagonal >= 0 else _with_below(input, -diagonal)
-        return made
+        return beside_zeros(input, diagonal)
     if input.ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     above, offset = (input, diagonal) if diagonal >= 0 else (input.t(), -diagonal)
-    made = _diagonal_above(above, min(offset, above.shape[1]))
+    made: Tensor = _diagonal_above(above, min(offset, above.shape[1]))
+    return made
+
+
+def beside_zeros(input: Tensor, offset: int) -> Tensor:
+    """Return matrices with a tensor's last dimension on a diagonal, and 0 elsewhere."""
+    made: Tensor = _with_above(input, offset) if offset >= 0 else _with_below(input, -offset)
     return made
 
 

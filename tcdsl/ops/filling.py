@@ -28,6 +28,8 @@ arange_of_integers = _filling("arange_of_integers")
 linspace = _filling("linspace")
 logspace = _filling("logspace")
 eye = _filling("eye")
+lower_triangle = _filling("lower_triangle")
+upper_triangle = _filling("upper_triangle")
 _uniform = _filling("uniform")
 _normal = _filling("normal")
 _exponential = _filling("exponential")
@@ -74,10 +76,11 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
         step = sum(input.stride())
         input.as_strided((input.shape[0],), (step,), input.storage_offset()).fill_(fill_value)
         return input
-    rows, columns = input.shape
-    for begin in range(0, rows if wrap else min(rows, 1), columns + 1):
-        part = input[begin : begin + columns]
-        part.diagonal().fill_(fill_value)
+    input.diagonal().fill_(fill_value)
+    if wrap:
+        rows, columns = input.shape
+        for begin in range(columns + 1, rows, columns + 1):
+            input[begin : begin + columns].diagonal().fill_(fill_value)
     return input
 
 

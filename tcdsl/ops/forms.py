@@ -7,8 +7,9 @@ first recorded call of a form asks for them.
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -19,6 +20,7 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.kinds import Kinds
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from tcdsl.ops.device_calls import TensorCalls
 
 
+_MAX_KINDS = 256
 _every: weakref.WeakSet[Forms] = weakref.WeakSet()
 
 
@@ -109,6 +112,8 @@ class Forms:
         self.keeps_extra = True
         self.recipes = Recipes(self, Forms)
         self._kinds = Kinds(session)
+        self._inplace: dict[object, tuple[tuple[int, int], ...]] = {}
+        self._elsewhere: set[int] = set()  # operands that are read elsewhere than they lie
         self._pure: Forms | None = None  # the same op with fresh results
         self.calls_on_gpus: TensorCalls | None = None  # once there were some
         several = len(self.returns) > 1
@@ -143,6 +148,11 @@ class Forms:
         if kwargs and (op := self._chosen.get(tuple(kwargs.items()))) is not None:
             return op(*args)
         meaning, n, given = self.meaning, len(self.params), args
+        if not kwargs and len(args) == n:
+            if meaning.spread is not None and (whole := meaning.spread(args)) is not None:
+                return self.op(*whole)
+            if self._elsewhere and (apart := self._apart(args)) is not None:
+                return self.op(*apart)
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
             if meaning.slow is not None:
@@ -188,8 +198,6 @@ class Forms:
             )
         if self.meaning.shape is not None:
             self.meaning.shape(values)
-        if self.meaning.spread is not None and (whole := self.meaning.spread(values)) is not None:
-            return self.op(*whole)
         dtype = self.text.computed(values)
         other = self.meaning.bools if not dtype.category else self.meaning.integers
         if other is not None and not dtype.is_floating_point:
@@ -215,12 +223,16 @@ class Forms:
             from tcdsl.ops import device_calls  # on use: most programs have no GPU
 
             return device_calls.run(self, values, dtype, outs)
+        if outs is not None:
+            inplace = self._inplace_of(values, dtype)
+            if may_overlap(outs, values, inplace):
+                if self.writes and (0, 0) in inplace:
+                    self._elsewhere = {p for p in range(1, len(values)) if (0, p) not in inplace}
+                    return self.op(*values)
+                values = tuple(
+                    v.clone() if isinstance(v, Tensor) and shares(v, outs) else v for v in values
+                )
         arrays = self.text.arrays(values, dtype)
-        if outs is not None and may_overlap(outs, values, self.text.bind(arrays, dtype)[0]):
-            values = tuple(
-                v.clone() if isinstance(v, Tensor) and shares(v, outs) else v for v in values
-            )
-            arrays = self.text.arrays(values, dtype)
         variant, sizes = self.text.bind(arrays, dtype)
         operands = [a if isinstance(v, Tensor) else v for v, a in zip(values, arrays, strict=True)]
         try:
@@ -243,6 +255,26 @@ class Forms:
             return self.op.run(entry, values, outs)
         except MemoryError:
             raise as_runtime_error(call.no_memory()) from None
+
+    def _apart(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """Return operands with copies of what lies in the target and is read elsewhere there."""
+        target, apart = args[0], list(args)
+        if not isinstance(target, Tensor):
+            return None
+        for p in self._elsewhere:
+            if isinstance(args[p], Tensor) and args[p]._storage is target._storage:
+                apart[p] = args[p].clone()
+        return None if all(map(operator.is_, args, apart)) else apart
+
+    def _inplace_of(self, values: tuple[Any, ...], dtype: DType) -> Collection[tuple[int, int]]:
+        """Return which outputs may lie over which operands, by their numbers."""
+        form = tuple((v.dtype, v.ndim) if isinstance(v, Tensor) else type(v) for v in values)
+        found = self._inplace.get(form)
+        if found is None:
+            found = self.text.variant(values, dtype).signature.inplace
+            self._inplace = thinned(self._inplace, _MAX_KINDS)
+            self._inplace[form] = found
+        return found
 
     def write_recorded(self, values: tuple[Any, ...]) -> Any:
         """Write into a tensor by a call that is recorded: it becomes a function of its old self."""

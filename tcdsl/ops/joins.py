@@ -13,7 +13,7 @@ from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of, no_vjp
 
 _MOST = 60  # operands of a recorded call: the core tells them by the bits of a word
-_FEW = 4  # operands that one kernel joins
+_FEW = 8  # operands that one kernel joins
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -32,11 +32,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     """
     try:
         count = len(tensors)
-        if 1 < count <= _FEW and out is None:
-            rank = tensors[0].ndim
-            if rank and all(t.ndim == rank for t in tensors):
-                made: Tensor = _joining(rank, dim, count)(*tensors)
-                return made
+        if 1 < count <= _FEW and out is None and (rank := tensors[0].ndim):
+            made: Tensor = _joining(rank, dim, count)(*tensors)
+            return made
+    except _OtherRankError:
+        pass
     except (AttributeError, TypeError):
         _check_tensors("cat", tensors)
         raise
@@ -83,8 +83,15 @@ def _joining(rank: int, dim: int, count: int) -> Op:
     )
 
 
+class _OtherRankError(Exception):
+    """One of a few tensors has another rank than the first, as an empty row may have."""
+
+
 def _check_parts(at: int, operands: Operands) -> None:
+    _check_tensors("cat", operands)
     first = tuple(operands[0].shape)
+    if any(t.ndim != len(first) for t in operands):
+        raise _OtherRankError
     for number, t in enumerate(operands):
         if tuple(t.shape) != first and (t.numel() or t.ndim != 1):
             _check_joined(first, tuple(t.shape), number, at)
@@ -180,22 +187,28 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     try:
-        first = tensors[0].shape
-        is_one = all(t.shape == first for t in tensors)
-    except AttributeError:
+        rank = tensors[0].ndim
+        if 1 < len(tensors) <= _FEW and out is None:
+            made: Tensor = _stacking(rank, dim, len(tensors))(*tensors)
+            return made
+    except (AttributeError, TypeError):
         _check_tensors("stack", tensors)
         raise
-    for i, t in enumerate(() if is_one else tensors):
+    _check_alike(tensors)
+    at = dim_of(dim, rank + 1)
+    return made_by(cat([t.unsqueeze(at) for t in tensors], at, out=out), "StackBackward0")
+
+
+def _check_alike(tensors: Operands) -> None:
+    """Refuse what is no tensor, and shapes that differ."""
+    _check_tensors("stack", tensors)
+    first = tensors[0].shape
+    for i, t in enumerate(tensors):
         if t.shape != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                 f"{list(t.shape)} at entry {i}"
             )
-    if 1 < len(tensors) <= _FEW and out is None:
-        made: Tensor = _stacking(len(first), dim, len(tensors))(*tensors)
-        return made
-    at = dim_of(dim, len(first) + 1)
-    return made_by(cat([t.unsqueeze(at) for t in tensors], at, out=out), "StackBackward0")
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -214,6 +227,7 @@ def _stacking(rank: int, dim: int, count: int) -> Op:
     return op_of_text(
         f"def stack<T>({params}) -> (T({placed(sizes, count)}) out) {{\n{statements}}}",
         types=promote,
+        shape=_check_alike,
         vjp=partial(_apart, at, count),
     )
 

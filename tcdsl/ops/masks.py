@@ -50,10 +50,10 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return made
 
 
-def _true_places(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return the flat places at which a mask, broadcast to a shape, is true."""
+def true_places(mask: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Return the flat places at which a mask, broadcast to a shape if one is given, is true."""
     array = moved(mask.detach(), 0)._array().astype(bool, copy=False)
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         array = np.broadcast_to(array, shape)
     (places,) = array.ravel().nonzero()
     return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
@@ -65,13 +65,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shape([tuple(mask.shape), tuple(input.shape)])
     wide = input if tuple(input.shape) == shape else input.expand(shape)
-    chosen_here = index_select(wide.reshape(-1), 0, _true_places(mask, shape))
+    chosen_here = index_select(wide.reshape(-1), 0, true_places(mask, shape))
     return made_by(chosen_here, "MaskedSelectBackward0")
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return a copy with the first elements of a source, in order, where a mask is true."""
-    places = _true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
+    places = true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
     if places.numel() > source.numel():
         raise RuntimeError("Number of elements of source < number of ones in mask")
     values = source.reshape(-1).narrow(0, 0, places.numel())

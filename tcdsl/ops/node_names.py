@@ -14,6 +14,10 @@ from tcdsl.core import Tensor
 _SAID = {
     **dict.fromkeys(("bag_max", "bag_mean", "bag_sum"), "EmbeddingBagBackward0"),
     "add_scaled": "AddBackward0",
+    **{
+        f"{name}_scaled": f"{name.title()}Backward0"
+        for name in ("addbmm", "addmm", "addmv", "addr", "baddbmm")
+    },
     "bce": "BinaryCrossEntropyBackward0",
     "bce_with_logits": "BinaryCrossEntropyWithLogitsBackward0",
     "bce_with_logits_weighted": "BinaryCrossEntropyWithLogitsBackward0",
@@ -32,9 +36,11 @@ _SAID = {
     "d_cube": "MulBackward0",
     "deg2rad": "Deg2RadBackward0",
     "bilinear": "ViewBackward0",
+    "element": "MedianBackward0",
     "each_affine_grid": "AffineGridGeneratorBackward0",
     "fill": "FillBackward2",
     "ger": "MulBackward0",
+    "itself": "PowBackward0",
     "huber": "HuberLossBackward0",
     "l1": "AbsBackward0",
     "log1p": "Log1PBackward0",

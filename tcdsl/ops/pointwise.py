@@ -5,7 +5,16 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from tcdsl.core import Op, Tensor, empty, made_by, operator
+from tcdsl.core import (
+    Op,
+    Tensor,
+    check_write,
+    empty,
+    is_grad_enabled,
+    made_by,
+    operator,
+    written,
+)
 from tcdsl.core.dtypes import DType, bool_
 from tcdsl.ops.internal import filled
 from tcdsl.ops.meaning import Slow
@@ -218,7 +227,14 @@ fmod = ops.row(
 _pow = ops.op("each_pow", types=promote, shape=broadcast)
 _pow_ = ops.op("each_pow", types=promote, shape=broadcast, writes=True)
 _pow_integers = ops.op("pow_integers", types=promote, shape=broadcast, vjp=None)
-_BY_EXPONENT = {2: square, 3: ops.op("cube"), 0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
+_BY_EXPONENT = {
+    1: ops.op("itself"), 2: square, 3: ops.op("cube"), 0.5: sqrt, -0.5: rsqrt, -1: reciprocal,
+}  # fmt: skip
+_BY_EXPONENT_ = {
+    1: ops.op("itself", writes=True),
+    3: ops.op("cube", writes=True),
+    **{e: op.__dict__["inplace"] for e, op in _BY_EXPONENT.items() if e not in (1, 3)},
+}
 
 
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
@@ -267,12 +283,19 @@ def _whole_power(input: Any, exponent: Any) -> Tensor | None:
 
 def pow_(input: Tensor, exponent: Any) -> Any:
     """Bring elements to a power, in place."""
-    if (whole := _whole_power(input, exponent)) is not None:
-        check_castable(whole.dtype, input.dtype)
-        return input.copy_(whole)
-    if type(exponent) in (int, float) and exponent == 2 and input.dtype.is_floating_point:
-        return square.__dict__["inplace"](input)
-    return _pow_(input, exponent)
+    if not input.dtype.is_floating_point:
+        if (whole := _whole_power(input, exponent)) is not None:
+            check_castable(whole.dtype, input.dtype)
+            return input.copy_(whole)
+        return _pow_(input, exponent)
+    op = _BY_EXPONENT_.get(exponent) if type(exponent) in (int, float) else None
+    if op is None:
+        return _pow_(input, exponent)
+    if exponent == 1 and not (input.requires_grad and is_grad_enabled()):
+        check_write(input, 0)
+        written(input)  # nothing changes but the version
+        return input
+    return made_by(op(input), "PowBackward0")
 
 
 publish(pow, ("pow",))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
-from tcdsl.core import Tensor, is_casting, made_by, operator
+from tcdsl.core import Op, Tensor, is_casting, made_by, operator
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.ops.casting import lower, lowered
 from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, promote, same, same_as
-from tcdsl.ops.table import Family, in_place, op_of_text, publish
+from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
 
@@ -26,6 +26,8 @@ def _of_ger(operands: Operands) -> None:
 
 def _of_mm(operands: Operands) -> None:
     a, b = operands
+    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == b.shape[0]:
+        return
     for name, x in (("self", a), ("mat2", b)):
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix")
@@ -201,10 +203,12 @@ def _as_matrix(shape: Sequence[int]) -> tuple[int, int]:
     return math.prod(shape[:-1]), shape[-1]
 
 
-def _added(name: str) -> Callable[..., Tensor]:
-    """Return a sum with a product, of which ``beta`` and ``alpha`` are taken."""
-    op = ops.op(name, types=_types_of_sum) if name == "addmm" else ops.op(name)
-    params = op.forms.params[:3]
+def _sum_row(name: str) -> Op:
+    """Return the row of a sum with a product; calls that name ``beta`` or ``alpha`` are scaled."""
+    types, shape = _types_of_sum if name == "addmm" else same, partial(_check_sum, name)
+    plain = ops.op(name, types=types, shape=shape, spread=partial(_spread_to_product, name))
+    scaled = ops.op(f"{name}_scaled", types=types)
+    params = plain.forms.params
 
     def added(*args: Any, beta: Any = 1, alpha: Any = 1, out: Any = None, **named: Any) -> Tensor:
         if len(args) == 5:  # addmm(beta, input, alpha, mat1, mat2), as PyTorch 0.4 has it
@@ -213,19 +217,57 @@ def _added(name: str) -> Callable[..., Tensor]:
             beta, args = args[0], args[1:]
         if named or len(args) != 3:
             args = (*args, *(named.pop(p, None) for p in params[len(args) :]))
-        if named or len(args) != 3 or not _are_tensors(*args):
-            raise TypeError(f"{name}() takes the Tensors {', '.join(params)}, and beta, alpha, out")
-        input, a, b = args
-        shape = _shape_of(name, input, a, b)
-        if input.shape != shape:
-            input = input.expand(shape)
-        if out is None:
-            return op(input, a, b, beta, alpha)  # type: ignore[no-any-return]
-        return op(input, a, b, beta, alpha, out=out)  # type: ignore[no-any-return]
+        if named or len(args) != 3:
+            raise _no_operands(name, params)
+        given = {} if out is None else {"out": out}
+        if type(beta) is int and type(alpha) is int and beta == alpha == 1:
+            return plain(*args, **given)  # type: ignore[no-any-return]
+        input, a, b = _spread_to_product(name, args) or args
+        return scaled(input, a, b, beta, alpha, **given)  # type: ignore[no-any-return]
 
     added.__name__ = name
     added.__doc__ = f"Return ``beta * input + alpha * product``, as {name} of the text."
-    return added
+    return ops.row(
+        name,
+        types=types,
+        shape=shape,
+        spread=partial(_spread_to_product, name),
+        slow=added,
+        inplace=True,
+        inplace_on=("Tensor",),
+    )
+
+
+def _no_operands(name: str, params: Sequence[str]) -> TypeError:
+    return TypeError(f"{name}() takes the Tensors {', '.join(params)}, and beta, alpha, out")
+
+
+def _spread_to_product(name: str, operands: Operands) -> Operands | None:
+    """Return operands of which the first is expanded to the shape of a product; None if it is so.
+
+    Raises
+    ------
+    TypeError, RuntimeError
+        If they are no Tensors, or their shapes do not fit.
+    """
+    input, a, b = operands
+    if not _are_tensors(input, a, b):
+        raise _no_operands(name, [p.name for p in ops.session.definition(name).params])
+    shape = _shape_of(name, input, a, b)
+    return None if input.shape == shape else (input.expand(shape), a, b)
+
+
+def _check_sum(name: str, operands: Operands) -> None:
+    """Refuse an input that is not of the product's shape: one that is written is not expanded."""
+    input, a, b = operands
+    if not _are_tensors(input, a, b):
+        raise _no_operands(name, [p.name for p in ops.session.definition(name).params])
+    shape = _shape_of(name, input, a, b)
+    if input.shape != shape:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
+            f"{list(shape)} should match"
+        )
 
 
 def _are_tensors(a: Any, b: Any, c: Any) -> bool:
@@ -251,8 +293,8 @@ def _shape_of(name: str, input: Tensor, a: Tensor, b: Tensor) -> tuple[int, ...]
     return (*batch, a.shape[1], b.shape[2])
 
 
-addmv, addmm, addr = _added("addmv"), lower(_added("addmm")), _added("addr")
-baddbmm, addbmm = lower(_added("baddbmm")), lower(_added("addbmm"))
+addmv, addmm, addr = _sum_row("addmv"), lower(_sum_row("addmm")), _sum_row("addr")
+baddbmm, addbmm = lower(_sum_row("baddbmm")), lower(_sum_row("addbmm"))
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -420,7 +462,3 @@ def _list(items: Sequence[str]) -> str:
 publish(einsum, ("einsum",), on=("torch",))
 publish(matmul, ("matmul",))
 operator("__matmul__", matmul)
-for made in (addmv, addmm, addr, baddbmm, addbmm):
-    publish(made, (made.__name__,))
-    into = getattr(made, "__wrapped__", made)  # whose type is that of what it writes
-    publish(in_place(into), (f"{made.__name__}_",), on=("Tensor",))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
-from tcdsl.core import Tensor, dtypes
+from tcdsl.core import Op, Tensor, dtypes
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import wide
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.joins import cat
-from tcdsl.ops.masks import masked_select, nonzero
+from tcdsl.ops.masks import masked_select, true_places
 from tcdsl.ops.pointwise import floor, where
 from tcdsl.ops.rules import promote
 from tcdsl.ops.sorting import sort
@@ -109,6 +110,8 @@ def msort(input: Tensor) -> Tensor:
 
 _below = ops.op("below", vjp=None)
 _not_above = ops.op("not_above", vjp=None)
+_below_in_row = ops.op("below_in_row", vjp=None)
+_not_above_in_row = ops.op("not_above_in_row", vjp=None)
 
 
 def searchsorted(
@@ -140,6 +143,9 @@ def searchsorted(
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
         )
     right = right or side == "right"
+    if sorter is None and sorted_sequence.ndim == 1 and isinstance(input, Tensor):
+        found = _places(sorted_sequence, input, right=right)
+        return found.to(dtypes.int32) if out_int32 else found
     row = sorted_sequence.detach()
     if isinstance(input, Tensor):
         values = input.detach()
@@ -161,6 +167,22 @@ def searchsorted(
     op = (_not_above if right else _below).with_generics(BITS=max(k.bit_length(), 1))
     made: Tensor = op(rows, columns).reshape(tuple(values.shape))
     return made.to(dtypes.int32) if out_int32 else made
+
+
+def _places(row: Tensor, values: Tensor, *, right: bool) -> Tensor:
+    """Return where values belong in one rising row."""
+    row, values = row.detach(), values.detach()
+    if row.dtype is not values.dtype:
+        kind = promote((row, values))
+        row, values = row.to(kind), values.to(kind)
+    made: Tensor = _searching(right, row.shape[0].bit_length())(row, values)
+    return made
+
+
+@cache
+def _searching(right: bool, bits: int) -> Op:
+    op = _not_above_in_row if right else _below_in_row
+    return op.with_generics(BITS=max(bits, 1))
 
 
 def bucketize(
@@ -197,6 +219,18 @@ def isin(
     return ~found if invert else found  # type: ignore[no-any-return]
 
 
+_begins = ops.op("begins", vjp=None)
+
+
+def _begins_of_parts(input: Tensor, dim: int) -> Tensor:
+    """Return which parts of a dimension differ from those before them; the first does."""
+    count = input.shape[dim]
+    n = max(count - 1, 0)
+    apart = input.narrow(dim, min(1, count), n) != input.narrow(dim, 0, n)
+    differs = movedim(apart, dim, 0).reshape(n, math.prod(apart.shape) // n if n else 1).any(1)
+    return cat([differs.new_ones(min(count, 1)), differs], 0)
+
+
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -206,11 +240,8 @@ def unique_consecutive(
     else:
         rows, at = input, dim_of(dim, input.ndim)
     count = rows.shape[at]
-    n = max(count - 1, 0)
-    apart = rows.narrow(at, min(1, count), n) != rows.narrow(at, 0, n)
-    differs = movedim(apart, at, 0).reshape(n, math.prod(apart.shape) // n if n else 1).any(1)
-    begins = cat([differs.new_ones(min(count, 1)), differs], 0)
-    places = nonzero(begins).reshape(-1)
+    begins = _begins(rows.detach()) if rows.ndim == 1 else _begins_of_parts(rows.detach(), at)
+    places = true_places(begins)
     found: list[Any] = [index_select(rows, at, places)]
     if return_inverse:
         inverse = begins.to(dtypes.int64).cumsum(0) - 1

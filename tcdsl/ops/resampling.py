@@ -266,6 +266,9 @@ def upsample_bilinear(
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
+_EDGES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
 @wide
 def grid_sample(
     input: Tensor,
@@ -291,8 +294,8 @@ def grid_sample(
     -------
     Tensor, shape (N, C, HO, WO)
     """
-    edges = {"zeros": 0, "border": 1, "reflection": 2}
-    if padding_mode not in edges:
+    edge = _EDGES.get(padding_mode)
+    if edge is None:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
@@ -302,18 +305,17 @@ def grid_sample(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
             f"but got: '{mode}'"
         )
-    for are_wrong, said in (
-        (grid.shape[-1] != 2, "grid to have size 2 in last dimension, but got grid with"),
-        (
-            grid.shape[0] != input.shape[0],
-            "grid and input to have same batch size, but got input with sizes "
-            f"{list(input.shape)} and grid with",
-        ),
-    ):
-        if are_wrong:
-            raise RuntimeError(f"grid_sampler(): expected {said} sizes {list(grid.shape)}")
-    _, _, h, w = input.shape
-    op = _sample(mode, edges[padding_mode], bool(align_corners), h * w < _INT32)
+    shape, places = input.shape, grid.shape
+    if places[-1] != 2 or places[0] != shape[0]:
+        said = (
+            "grid to have size 2 in last dimension, but got grid with"
+            if places[-1] != 2
+            else "grid and input to have same batch size, but got input with sizes "
+            f"{list(shape)} and grid with"
+        )
+        raise RuntimeError(f"grid_sampler(): expected {said} sizes {list(places)}")
+    _, _, h, w = shape
+    op = _sample(mode, edge, bool(align_corners), h * w < _INT32)
     return op(input.flatten(2), grid, h, w)  # type: ignore[no-any-return]
 
 

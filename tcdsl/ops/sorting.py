@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Op, Tensor, dtypes, from_numpy, made_by
+from tcdsl.core import Op, Tensor, dtypes, from_numpy, made_by, retyped
 from tcdsl.ops.embeddings import counts
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
@@ -53,6 +53,12 @@ def _ops(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op, Op]:
     return op(keys), op(top, keys, "top"), op("ordered", vjp="derived")
 
 
+@cache
+def _of_runs(name: str, rank: int, dim: int) -> Op:
+    """Return the op of what comes most often in an order."""
+    return op_of_text(over(ops.text(name), rank, (dim,), True), types=first, vjp=None)
+
+
 def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
     """Return the first k elements of an order along a dimension, of a short type."""
     turn, n = -1 if descending else 0, input.size(dim)
@@ -84,14 +90,32 @@ def _squeezed(found: Any, dim: int) -> Any:
     return Sorted(*(t.squeeze(dim) for t in found))
 
 
-def _kth(input: Tensor, dim: int, k: int, keepdim: bool) -> Any:
-    """Return the element of a place in the order along a dimension, of a short type."""
-    rows, are_bits = _comparable(input)
-    keys_of, _, ordered = _ops(input.ndim, dim, are_bits)
-    keys = keys_of(rows, 0)
-    keys._array().partition(k, axis=dim)
-    found = ordered(input, moved(keys.narrow(dim, k, 1), input._device))
+def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = False) -> Any:
+    """Return the element of a place in the order along a dimension; NaN, where there is one, if so.
+
+    Of long elements NaN is the last.
+    """
+    if input.dtype in _LONG:
+        order = np.argpartition(_array(input), k, axis=dim)
+        found = _fetched(input, dim, _along(order, dim, slice(k, k + 1)))
+    else:
+        rows, are_bits = _comparable(input)
+        place_of, fetched = _finding(input.ndim, dim, are_bits)
+        place = place_of(rows, k, nan_wins and are_bits)
+        found = fetched(input, moved(place, input._device) if input._device else place)
     return found if keepdim else _squeezed(found, dim)
+
+
+@cache
+def _finding(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op]:
+    """Return the ops of the place of an element in an order, and of what is there."""
+    text = "\n".join(map(ops.text, ("kth_of_bits" if are_bits else "kth_of", "kth")))
+    place_of = op_of_text(over(text, rank, (dim,), True), types=first, vjp=None)
+    return place_of, _ops(rank, dim, are_bits)[2]
+
+
+_any_nan = ops.op("any_nan", vjp=None)
+_element = ops.op("element", types=first)
 
 
 def _comparable(input: Tensor) -> tuple[Tensor, bool]:
@@ -100,7 +124,7 @@ def _comparable(input: Tensor) -> tuple[Tensor, bool]:
     if rows.dtype.category != 2:
         return rows, False
     floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
-    return from_numpy(floats._array().view(np.int32)), True
+    return retyped(floats, dtypes.int32.number, floats.shape, floats.stride()), True
 
 
 def _fetched(input: Tensor, dim: int, order: np.ndarray[Any, Any]) -> Any:
@@ -170,16 +194,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     not_empty("kthvalue", input, dim)
     if not 1 <= k <= extent:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    if input.ndim and input.dtype not in _LONG:
-        return _said("Kthvalue", _kth(input, dim, k - 1, keepdim))
-    return _said("Kthvalue", _one(sort(input, dim), k - 1, dim, keepdim))
-
-
-def _one(found: Any, place: int, dim: int, keepdim: bool) -> Any:
-    if not found.values.ndim:
-        return found
-    both = [t.narrow(dim, place, 1) for t in found]
-    return Sorted(*(t if keepdim else t.squeeze(dim) for t in both))
+    if not input.ndim:
+        return sort(input, dim)
+    return _said("Kthvalue", _kth(input, dim, k - 1, keepdim))
 
 
 @named
@@ -189,30 +206,28 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     NaN where there is one.
     """
     if dim is None:
-        flat = input.reshape(-1)
-        if not flat.numel():
+        flat = input if input.ndim == 1 else input.reshape(-1)
+        count = flat.numel()
+        if not count:
             return _of_nothing(input)
-        return made_by(median(flat, 0).values, "MedianBackward0")
+        if input.dtype in _LONG or input._device:
+            return made_by(median(flat, 0).values, "MedianBackward0")
+        rows, are_bits = _comparable(flat)
+        place = _finding(1, 0, are_bits)[0](rows, (count - 1) // 2, are_bits)
+        return _element(flat, place)
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
-    extent = input.shape[dim] if input.ndim else 1
-    if input.ndim and input.dtype not in _LONG and not (input != input).any().item():  # of NaN
-        return _said("Median", _kth(input, dim, (extent - 1) // 2, keepdim), 1)
-    array = _array(input)
-    order = np.argsort(array, axis=dim, kind="stable") if input.ndim else np.zeros((), np.int64)
     if not input.ndim:
-        return Sorted(input.clone(), _placed(input, order))
-    middle = np.full(
-        tuple(1 if d == dim else n for d, n in enumerate(array.shape)), (extent - 1) // 2
-    )
-    if array.dtype.kind == "f":
-        nans = np.isnan(array)
-        first = np.expand_dims(np.argmax(nans, axis=dim), dim)
-        place = np.where(
-            np.expand_dims(nans.any(axis=dim), dim), first, np.take_along_axis(order, middle, dim)
-        )
-    else:
-        place = np.take_along_axis(order, middle, dim)
+        return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
+    middle = (input.shape[dim] - 1) // 2
+    is_long = input.dtype is dtypes.float64
+    if not is_long or not _any_nan(input.detach()).item():
+        return _said("Median", _kth(input, dim, middle, keepdim, nan_wins=True), 1)
+    array = _array(input)
+    order = _along(np.argpartition(array, middle, axis=dim), dim, slice(middle, middle + 1))
+    nans = np.isnan(array)
+    first = np.expand_dims(np.argmax(nans, axis=dim), dim)
+    place = np.where(np.expand_dims(nans.any(axis=dim), dim), first, order)
     found = _fetched(input, dim, place)
     return _said("Median", found if keepdim else _squeezed(found, dim), 1)
 
@@ -248,12 +263,17 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     not_empty("mode", input, dim)
-    rows = np.moveaxis(_array(input), dim, -1)
-    places = np.zeros(rows.shape[:-1], np.int64)
-    for at in np.ndindex(places.shape):
-        values, counts = np.unique(rows[at], return_counts=True)
-        places[at] = np.flatnonzero(rows[at] == values[counts.argmax()])[-1]
-    found = _fetched(input, dim, np.expand_dims(places, dim))
+    if input.dtype in _LONG:
+        values, order = sort(input.detach(), dim)
+        places = gather(order, dim, _of_runs("longest_run", input.ndim, dim)(values))
+        found = Sorted(gather(input, dim, places), places)
+    else:
+        rows, are_bits = _comparable(input)
+        keys_of, _, ordered = _ops(input.ndim, dim, are_bits)
+        keys = keys_of(rows, 0)
+        keys._array().sort(axis=dim)
+        best = _of_runs("most_often", input.ndim, dim)(keys)
+        found = ordered(input, moved(best, input._device) if input._device else best)
     return _said("Mode", found if keepdim else _squeezed(found, dim))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, dtypes, made_by
-from tcdsl.ops.indexing import gather
+from tcdsl.core import Op, Tensor, dtypes
 from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import sub
@@ -23,7 +22,8 @@ AMinMax = result("aminmax", "min", "max")
 
 @cache
 def _op_over(name: str, rank: int, dims: tuple[int, ...], vjp: str | None) -> Op:
-    return op_of_text(over(ops.text(name), rank, dims), name, types=same, vjp=vjp)
+    texts = ops.text(name) if vjp in (None, "derived") else f"{ops.text(name)}\n{ops.text(vjp)}"
+    return op_of_text(over(texts, rank, dims), name, types=same, vjp=vjp)
 
 
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
@@ -38,9 +38,8 @@ def _extreme_so_far(name: str, input: Tensor, dim: int) -> Any:
     if not input.ndim:
         dim_of(dim, 0)
         return kind(input.clone(), input.new_zeros((), dtype=dtypes.int64))
-    dim = dim_of(dim, input.ndim)
-    _, indices = _op_over(name, input.ndim, (dim,), None)(input.detach())
-    return kind(made_by(gather(input, dim, indices), f"{name.title()}Backward0"), indices)
+    op = _op_over(name, input.ndim, (dim_of(dim, input.ndim),), "so_far_vjp")
+    return kind(*op(input))
 
 
 def cummax(input: Tensor, dim: int) -> Any:
@@ -106,7 +105,10 @@ def diff(
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = dim_of(dim, input.ndim)
-    found = cat([x for x in (prepend, input, append) if x is not None], dim)
+    if prepend is None and append is None:
+        found = input if n else input.clone()
+    else:
+        found = cat([x for x in (prepend, input, append) if x is not None], dim)
     for _ in range(n):
         m = max(found.shape[dim] - 1, 0)
         above, below = found.narrow(dim, min(1, found.shape[dim]), m), found.narrow(dim, 0, m)

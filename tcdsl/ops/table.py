@@ -64,24 +64,26 @@ class Family:
         saves: Sequence[str] = (),
         slow: Slow | None = None,
         into: Slow | None = None,
+        spread: Spread | None = None,
         integers: str | None = None,
         bools: str | None = None,
         inplace: bool = False,
         keeps_numbers: bool = False,
         aliases: Sequence[str] = (),
         on: Sequence[str] = ("torch", "Tensor"),
+        inplace_on: Sequence[str] | None = None,
     ) -> Op:
         """Return the op of a row, and make it public."""
         meaning = Meaning(
-            types, shape, vjp, tuple(saves), slow, integers=integers, bools=bools,
+            types, shape, vjp, tuple(saves), slow, spread, integers=integers, bools=bools,
             keeps_numbers=keeps_numbers,
         )  # fmt: skip
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:
-            written = replace(meaning, slow=into or (slow and in_place(slow)))
+            written = replace(meaning, slow=into or (slow and in_place(slow)), spread=None)
             into = self._made(name, text or name, written, writes=True)
-            publish(into, tuple(f"{n}_" for n in (name, *aliases)), on)
+            publish(into, tuple(f"{n}_" for n in (name, *aliases)), inplace_on or on)
             op.__dict__["inplace"] = into
         return op
 

@@ -11,7 +11,7 @@ import numpy as np
 from tcdsl.core import Size, Tensor, from_numpy
 from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.arranged import movedim
-from tcdsl.ops.copies import repeat
+from tcdsl.ops.copies import beside_zeros, repeat
 from tcdsl.ops.indexing import index_select
 from tcdsl.ops.joins import cat, stack
 from tcdsl.ops.rules import broadcast_shape
@@ -182,9 +182,9 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     dim1, dim2 = dim_of(dim1, rank), dim_of(dim2, rank)
     if dim1 == dim2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    *before, n = tuple(input.shape)
-    made = input.new_zeros(*before, n + abs(offset), n + abs(offset))
-    made.diagonal(offset, -2, -1).copy_(input)
+    made = beside_zeros(input, offset)
+    if dim1 == rank - 2 and dim2 == rank - 1:
+        return made
     return movedim(made, (-2, -1), (dim1, dim2))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tcdsl.calls.bindings.variant import Variant
 from tcdsl.core import (
     Tensor,
     is_grad_enabled,
@@ -84,9 +83,13 @@ def shares(value: Tensor, outs: Sequence[Tensor]) -> bool:
     return any(value._storage is o._storage for o in outs)
 
 
-def may_overlap(outs: Sequence[Tensor], values: Sequence[Any], variant: Variant) -> bool:
-    """Whether an output lies where an operand is read elsewhere than it is written."""
-    inplace = set(variant.signature.inplace)
+def may_overlap(
+    outs: Sequence[Tensor], values: Sequence[Any], inplace: Collection[tuple[int, int]]
+) -> bool:
+    """Whether an output lies where an operand is read elsewhere than it is written.
+
+    inplace: the numbers of outputs and operands that may lie in one place.
+    """
     for r, out in enumerate(outs):
         for p, v in enumerate(values):
             if not isinstance(v, Tensor) or v._storage is not out._storage:

@@ -16,12 +16,13 @@ import numpy as np
 
 from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops.indexing import number_for, with_nothing_written
-from tcdsl.ops.masks import masked_select
+from tcdsl.ops.masks import masked_select, true_places
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.view_parts import of_part
 from tcdsl.ops.views import ARGUMENTS, MOST_DIMS, Shape, plain, viewed
+from tcdsl.ops.writing import any_recorded
 from tcdsl.tensors.data import as_tensor
 
 __all__ = ["getitem", "setitem"]
@@ -110,11 +111,16 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if is_mask and tuple(key.shape) == tuple(x.shape) and not isinstance(value, Tensor):
         x.masked_fill_(key, value)
         return
+    if is_mask and _put_masked(x, key, value):
+        return
     if _is_of_rows(x, key, value):
         wanted = (*key.shape, *x.shape[1:])
         _putting(x.ndim, (0,), False)(
             x, key, value if value.shape == wanted else value.expand(wanted)
         )
+        return
+    if _is_of_points(x, key, value):
+        _putting(x.ndim, tuple(range(x.ndim)), False)(x, *key, value)
         return
     base = plain(getitem, x, key)
     if base is not None:
@@ -150,6 +156,45 @@ def _is_of_rows(x: Tensor, key: Any, value: Any) -> bool:
         and value.numel() > 0
         and key._device == x._device == value._device
     )
+
+
+def _put_masked(x: Tensor, mask: Tensor, value: Tensor) -> bool:
+    """Write a row where a mask of all elements is true; whether nothing else had to be seen to."""
+    if (
+        not isinstance(value, Tensor)
+        or value.dtype is not x.dtype
+        or value.ndim > 1
+        or mask.shape != x.shape
+        or not (x.ndim and x.is_contiguous())
+        or x._device
+        or any_recorded((x, value))
+    ):
+        return False
+    places = true_places(mask)
+    if not places.numel() or (value.ndim and value.shape[0] not in (1, places.shape[0])):
+        return False
+    row = x if x.ndim == 1 else x.view(-1)
+    _putting(1, (0,), False)(row, places, value.expand(places.shape))
+    return True
+
+
+def _is_of_points(x: Tensor, key: Any, value: Any) -> bool:
+    """Whether a subscript is a place for each element of a value, and nothing has to be seen to."""
+    if (
+        type(key) is not tuple
+        or len(key) != x.ndim
+        or not isinstance(value, Tensor)
+        or value.dtype is not x.dtype
+        or value._device
+        or x._device
+        or not value.numel()
+    ):
+        return False
+    shape = value.shape
+    for k in key:
+        if type(k) is not Tensor or k.dtype is not dtypes.int64 or k.shape != shape or k._device:
+            return False
+    return bool(shape)
 
 
 def _assign(base: Tensor, value: Any) -> None:
@@ -318,10 +363,17 @@ def _check_alike(tensors: list[Tensor]) -> Shape:
 
 def _written(rank: int, dims: Shape) -> str:
     """Return the subscripts of a result: `...` of the data, in the place of what it looks up."""
+    before, behind = _kept(rank, dims)
+    return ", ".join([*(_LETTERS[d] for d in before), "...", *(_LETTERS[d] for d in behind)])
+
+
+@cache
+def _kept(rank: int, dims: Shape) -> tuple[Shape, Shape]:
+    """Return the dimensions that no data looks up: those before it in a result, those behind it."""
+    kept = tuple(d for d in range(rank) if d not in dims)
     side_by_side = dims == tuple(range(dims[0], dims[0] + len(dims)))
-    kept = [_LETTERS[d] for d in range(rank) if d not in dims]
-    before = sum(d < dims[0] for d in range(rank) if d not in dims) if side_by_side else 0
-    return ", ".join([*kept[:before], "...", *kept[before:]])
+    before = sum(d < dims[0] for d in kept) if side_by_side else 0
+    return kept[:before], kept[before:]
 
 
 @cache
@@ -347,10 +399,11 @@ def _put_number(base: Tensor, dims: Shape, tensors: list[Tensor], value: float) 
 def _put(base: Tensor, dims: Shape, tensors: list[Tensor], value: Tensor) -> None:
     """Write a value where data says; where places meet the last one counts."""
     shape = _check_alike(tensors)
-    words = _written(base.ndim, dims).split(", ")
-    at = words.index("...")
-    kept = [base.shape[_LETTERS.index(w)] for w in words if w != "..."]
-    sizes = [*kept[:at], *shape, *kept[at:]]
+    before, behind = _kept(base.ndim, dims)
+    sizes = (*(base.shape[d] for d in before), *shape, *(base.shape[d] for d in behind))
+    if value.dtype is base.dtype and value.shape == sizes and value.numel():
+        _putting(base.ndim, dims, False)(base, *tensors, value)
+        return
     while value.ndim > len(sizes) and value.shape[0] == 1:
         value = value.select(0, 0)
     if value.dtype.category > base.dtype.category:
@@ -364,7 +417,7 @@ def _put(base: Tensor, dims: Shape, tensors: list[Tensor], value: Tensor) -> Non
     except RuntimeError:
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
-            f"indexing result of shape {sizes}"
+            f"indexing result of shape {list(sizes)}"
         ) from None
     if not values.numel():
         with_nothing_written(base, values, writes=True)

@@ -177,7 +177,7 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """
     if accumulate:
         return self.copy_(_accumulated(self, tuple(indices), values))
-    self[tuple(indices)] = values
+    self[indices[0] if len(indices) == 1 else tuple(indices)] = values
     return self
 
 

@@ -50,6 +50,9 @@ def every(library: Any, name: str, *, is_part: bool) -> tuple[Any, ...]:
     is_small = library.tensor(VALUES[: y.shape[0]] < 0.6)
     calls: dict[str, Any] = {
         "pow_": lambda: y.abs_().pow_(2.5),
+        "pow_ 1": lambda: y.pow_(1),
+        "pow_ 3": lambda: y.pow_(3),
+        "pow_ -1": lambda: y.abs_().pow_(-1),
         "clamp_": lambda: y.clamp_(-0.4, 0.5),
         "div_": lambda: y.div_(u),
         "addcmul_": lambda: y.addcmul_(u, u),
@@ -57,6 +60,7 @@ def every(library: Any, name: str, *, is_part: bool) -> tuple[Any, ...]:
         "renorm_": lambda: y.renorm_(2, 0, 0.3),
         "fmod_": lambda: y.fmod_(0.3),
         "addmm_": lambda: y.addmm_(u, w),
+        "addmm_ y": lambda: y.addmm_(y, w),
         "index_fill_": lambda: y.index_fill_(0, places, 3.0),
         "index_add_": lambda: y.index_add_(0, places, w),
         "masked_fill_": lambda: y.masked_fill_(is_small, 2.0),
@@ -76,7 +80,8 @@ def every(library: Any, name: str, *, is_part: bool) -> tuple[Any, ...]:
 @pytest.mark.torch
 @pytest.mark.parametrize("is_part", [False, True], ids=["whole", "part"])
 @sampled("name", [
-    "sin_", "abs_", "square_", "atan_", "exp_", "sigmoid_", "pow_", "clamp_", "div_", "addcmul_",
+    "sin_", "abs_", "square_", "atan_", "exp_", "sigmoid_", "pow_", "pow_ 1", "pow_ 3", "pow_ -1",
+    "addmm_ y", "clamp_", "div_", "addcmul_",
     "lerp_", "renorm_", "fmod_", "addmm_", "index_fill_", "index_add_", "masked_fill_",
     "masked_scatter_", "put_", "no place", "leaky_relu", "elu", "hardtanh", "relu", "selu", "celu",
     "relu6",

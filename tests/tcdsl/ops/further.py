@@ -92,6 +92,8 @@ def arranged() -> Iterator[Sample]:
     for more in (0, 1, -1):
         yield Sample("tril_indices", (3, 4, more), order=0)
         yield Sample("triu_indices", (3, 4, more), order=0)
+    yield Sample("tril_indices", (3, 4, -5), order=0)
+    yield Sample("triu_indices", (0, 4), order=0)
     yield Sample("unravel_index", (np.array([3, 14]), (3, 5)), order=0)
 
 
@@ -207,6 +209,7 @@ def between() -> Iterator[Sample]:
     yield Sample("chain_matmul", (m((3, 8)), m((8, 2)), m((2, 9)), m((9, 4))))
     for rising in (False, True):
         yield Sample("vander", (ROW, 4, rising), order=0)
+        yield Sample("vander", (WHOLE[0], 3, rising), order=0)
 
 
 FURTHER = (functions, divisors, arranged, together, statistics, between)

@@ -50,6 +50,7 @@ def test_the_first_of_an_order_are_torchs(shape: tuple[int, ...], dim: int, dtyp
     if n:
         check(x.kthvalue(n // 2 + 1, dim), t.kthvalue(n // 2 + 1, dim), a, dim)
         check(x.median(dim), t.median(dim), a, dim)
+        check(x.mode(dim), t.mode(dim), a, dim)
 
 
 @pytest.mark.wide
@@ -105,6 +106,22 @@ def test_parts_that_are_unique_are_torchs(dtype: str, shape: tuple[int, ...]) ->
         for mine, other in zip(ours, theirs, strict=True):
             assert str(mine.dtype) == str(other.dtype)
             np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
+@sampled("dtype", ["float32", "int64", "uint8", "float64"], keep=1)
+def test_the_middle_and_the_most_frequent_are_torchs(dtype: str) -> None:
+    a = np.random.default_rng(1).integers(0, 5, (3, 9)).astype(dtype)
+    if a.dtype.kind == "f":
+        a[0] *= np.array(-0.5, dtype)
+        a[1, 4] = np.nan
+    x, t = tc.from_numpy(a), torch.from_numpy(a)
+    np.testing.assert_array_equal(x.median().numpy(), t.median().numpy())
+    for dim in (0, 1):
+        check(x.median(dim), t.median(dim), a, dim)
+        check(x.kthvalue(2, dim), t.kthvalue(2, dim), a, dim)
+    whole = tc.from_numpy(a[[0, 2]]), torch.from_numpy(a[[0, 2]])
+    for dim in (0, 1):
+        check(whole[0].mode(dim), whole[1].mode(dim), a[[0, 2]], dim)
 
 
 def test_a_gradient_goes_where_the_values_came_from() -> None:
