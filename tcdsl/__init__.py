@@ -102,7 +102,7 @@ _HOME = {
     "TCTypeError": "tcdsl.grammar.text.errors",
     "Definitions": "tcdsl.definitions",
     "Kernel": "tcdsl.kernel",
-    "Tensor": "tcdsl.ops",
+    "Tensor": "tcdsl.library",
     "Warmed": "tcdsl.warming",
     "define": "tcdsl.definitions",
     "define_all": "tcdsl.definitions",

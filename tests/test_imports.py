@@ -65,3 +65,7 @@ def test_a_call_on_the_host_loads_no_library_of_a_gpu() -> None:
         "print({'cupy', 'cupy_backends', 'torch'} & set(sys.modules))"
     )
     assert run(code).strip() == "set()"
+
+
+def test_a_tensor_that_is_met_first_has_its_methods() -> None:
+    assert run("import tcdsl; print(tcdsl.Tensor([1, 2]).sum())") == "tensor(3.)\n"
