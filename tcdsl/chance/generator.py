@@ -199,7 +199,7 @@ class Generator:
         first = min(self._at // _BLOCK, len(self._begun()) - 1)
         begin = self._at - first * _BLOCK
         further = max(-(-(begin + count) // _BLOCK) - 1, _LEAST)
-        states, blocks = _kernel("blocks")(self._states[first], B=further)
+        states, blocks = _kernel("blocks")(self._states[first], further)
         words = blocks.reshape(-1).view(np.int32)
         drawn: Bits = words[begin : begin + count]
         self._at = begin + count
