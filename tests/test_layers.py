@@ -80,7 +80,7 @@ ROOMS = {
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
     " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance",
     "tcdsl/backends": "",
-    "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain",
+    "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain tcdsl/calls/bindings",
     "tcdsl/chance": "tcdsl/calls/process tcdsl/plain tcdsl/core",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"

@@ -72,6 +72,12 @@ def read_all(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> 
             yield found
 
 
+def is_kept(kind: str, parts: Sequence[str]) -> bool:
+    """Whether there is a record of these parts, which may say anything."""
+    key = _key(kind, parts)
+    return key is not None and contentfile.lookup(key, SUFFIX) is not None
+
+
 def write(kind: str, parts: Sequence[str], value: object, name: str) -> None:
     """Keep a value for `read`; name: of the definition, for whoever looks into the folder.
 

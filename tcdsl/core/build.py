@@ -7,6 +7,7 @@ from types import ModuleType
 
 from tcdsl.codegen.runtime import build as launcher
 from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.core.meanwhile import texts_read
 
 HERE = Path(__file__).resolve().parent
 NAME = "tcdsl.core._core"
@@ -26,4 +27,5 @@ def load() -> ModuleType:
     CompileError
         If there is no compiler, or Python is a build that the core does not serve.
     """
-    return launcher.load_extension(NAME, core_source())
+    with texts_read():
+        return launcher.load_extension(NAME, core_source())

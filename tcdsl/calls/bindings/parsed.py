@@ -48,3 +48,8 @@ def parsed(text: str, name: str = "<text>") -> Program:
             texts = [printed(definition) for definition in found.defs]
             records.write("tree", (text,), [nodes, texts], found.defs[-1].name)
     return found
+
+
+def is_parsed(text: str) -> bool:
+    """Whether a process on this machine has parsed a text, as far as records say."""
+    return records.is_kept("tree", (text,))
