@@ -48,7 +48,7 @@ class Beforehand:
         made, variant = self._made, self._variant
         settings, sizes = made.model.session.settings, tuple(self._sizes.items())
         is_looked_up = settings.tune in _LOOKED_UP and settings.configs is None
-        if sizes not in made.begun and is_looked_up and _is_possible(variant):
+        if sizes not in made.begun and is_looked_up and is_possible(variant):
             what = made.gradient, made.backward_settings, variant.signature.params, sizes
             task = on_own_stack(pickle.dumps)(what)
             made.begun[sizes] = Aside(task, made.gradient.name, WAY_BACK)
@@ -56,11 +56,11 @@ class Beforehand:
 
 def is_likely(variant: Variant) -> None:
     """Say that a gradient is new on this machine: its way back will be built."""
-    if _is_possible(variant):
+    if is_possible(variant):
         expect()
 
 
-def _is_possible(variant: Variant) -> bool:
+def is_possible(variant: Variant) -> bool:
     """Whether another process can build what serves calls, and there is a core for it."""
     if not IS_USUAL or variant.is_for_gpu or variant.identity is None:
         return False

@@ -22,6 +22,7 @@ from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.kinds import Kinds
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
+from tcdsl.calls.to_come import Begun
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
     Op,
@@ -36,6 +37,7 @@ from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
 from tcdsl.ops.arguments import as_pytorchs, by_name, is_operand, operand, with_numpys_names
+from tcdsl.ops.beforehand import form_of, way_back_begun
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.node_names import name_by_form, node_name
@@ -110,6 +112,7 @@ class Forms:
         self._others: dict[str, Op] = {}  # of definitions for other types
         self.lock = Lock()
         self.keeps_extra = True
+        self.begun = Begun()
         self.recipes = Recipes(self, Forms)
         self._kinds = Kinds(session)
         self._inplace: dict[object, tuple[tuple[int, int], ...]] = {}
@@ -243,7 +246,10 @@ class Forms:
             call = replace(call, outs=self._written(call, outs))
         if self.meaning.is_tunable:
             record.noted(self, call)
-        compiled = self.dispatch.executable_for(call)
+        if self.begun:
+            self.begun.wait(self.dispatch, form_of(values))
+        with way_back_begun(self, call, values):
+            compiled = self.dispatch.executable_for(call)
         entry = call.entry(compiled)
         installed = tuple(
             v if isinstance(v, Tensor) or not t.shape else a

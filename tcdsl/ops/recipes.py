@@ -23,6 +23,8 @@ from tcdsl.ops.meaning import Meaning, anything
 from tcdsl.ops.typed import TypedText
 
 if TYPE_CHECKING:
+    from tcdsl.calls.dispatch import Dispatch
+    from tcdsl.calls.to_come import Begun
     from tcdsl.codegen.gradient.derivatives import Gradient
 
 _MAX_TRAINED = 1024
@@ -42,6 +44,8 @@ class Texted(Protocol):
     op: Op
     recipes: Recipes
     keeps_extra: bool
+    begun: Begun
+    dispatch: Dispatch
 
     @property
     def pure_op(self) -> Op:
@@ -52,6 +56,7 @@ class Texted(Protocol):
 
 
 Make = Callable[[str, Session, nodes.Def, Meaning], Texted]
+Way = tuple[Texted, tuple[int, ...]]
 
 
 class Recipes:
@@ -71,6 +76,8 @@ class Recipes:
         self._recipes: dict[tuple[int, int], tuple[Variant, Recipe]] = {}
         self._taken: dict[tuple[int, int], frozenset[int]] = {}  # by derived recipes
         self._trained: dict[object, Op] = {}
+        self._ways: dict[tuple[int, int], Way] = {}
+        self.fixed_way: Way | None = None
         self._lock = Lock()
         self.fixed: Recipe | None = None  # of every recorded call, where one is given
 
@@ -85,6 +92,14 @@ class Recipes:
                 known = self._recipes.setdefault((id(variant), needs), (variant, made))
         return known[1]
 
+    def way(self, variant: Variant, needs: int) -> Way | None:
+        """Return the op that gives these gradients and what it takes.
+
+        None where a function of Python's gives them: which ops that calls, it alone knows.
+        """
+        self.of(variant, needs)
+        return self.fixed_way or self._ways.get((id(variant), needs))
+
     def _made_recipe(self, variant: Variant, needs: int) -> Recipe:
         vjp = self._forms.meaning.vjp
         if self._forms.meaning.backward:
@@ -97,7 +112,7 @@ class Recipes:
         if vjp == "derived":
             return self._derived(variant, needs)
         assert isinstance(vjp, str)
-        return self._by_hand(self._forms.session.definition(vjp))
+        return self._by_hand(variant, needs, self._forms.session.definition(vjp))
 
     def _code(self, name: str) -> int:
         """Return what a name of `saves` or of a gradient's parameter stands for."""
@@ -111,14 +126,15 @@ class Recipes:
             return GRAD + self._returns.index(name[2:])
         raise TypeError(f"{self._forms.name}: '{name}' is no parameter or return of its text")
 
-    def _by_hand(self, definition: nodes.Def) -> Recipe:
+    def _by_hand(self, variant: Variant, needs: int, definition: nodes.Def) -> Recipe:
         """Return the recipe of a gradient that the text has."""
         taken = tuple(self._code(p.name) for p in definition.params)
         to = tuple(self._params.index(r.name.removeprefix("d_")) for r in definition.returns)
         meaning = self._of_gradients(self._shared_generics(definition))
         made = self._make(definition.name, self._forms.session, definition, meaning)
-        standing = self._forms.text.standing
-        return Recipe(made.op, made.text.unread_as_forms(taken), to, standing=standing)
+        taken = made.text.unread_as_forms(taken)
+        self._ways[id(variant), needs] = made, taken
+        return Recipe(made.op, taken, to, standing=self._forms.text.standing)
 
     def _by_somebody(self, definition: nodes.Def) -> Recipe:
         """Return the recipe of a way back that a user wrote, whose gradients are checked."""
@@ -173,6 +189,7 @@ class Recipes:
         back = self._make(definition.name, self._session(program), definition, self._of_gradients())
         taken = back.text.unread_as_forms(tuple(codes[p.name] for p in definition.params))
         self._taken[id(variant), needs] = frozenset(taken)
+        self._ways[id(variant), needs] = back, taken
         to = tuple(self._params.index(name) for name in made.wrt)
         return Recipe(back.op, taken, to, by_number, narrow, standing=self._forms.text.standing)
 
@@ -219,16 +236,17 @@ class Recipes:
         ways = []
         for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
             back = self._make(text.defs[-1].name, self._session(text), text.defs[-1], meaning)
-            ways.append((back.op, back.text.unread_as_forms(tuple(known[p] for p in back.params))))
+            ways.append((back, back.text.unread_as_forms(tuple(known[p] for p in back.params))))
         every = dict.fromkeys(code for _, taken in ways for code in taken)
         taken = tuple(c for c in every if not (FORM <= c < OUTPUT and c - FORM in every))
         places = {c: i for i, c in enumerate(taken)}
         at = [
-            (op, tuple(places[c] if c in places else places[c - FORM] for c in codes))
-            for op, codes in ways
+            (back.op, tuple(places[c] if c in places else places[c - FORM] for c in codes))
+            for back, codes in ways
         ]
         to = tuple(self._params.index(name) for name in made.wrt)
         forward.recipes.fixed = Recipe(partial(_one_of, *at), taken, to)
+        forward.recipes.fixed_way = ways[0]
         return forward.op
 
     def _narrower(self, variant: Variant, wide: int, needs: int) -> Recipe:
@@ -281,10 +299,10 @@ def _checked(
     return gradients
 
 
-_Way = tuple[Op, tuple[int, ...]]
+_Call = tuple[Op, tuple[int, ...]]
 
 
-def _one_of(cheap: _Way, again: _Way, *values: Any) -> Any:
+def _one_of(cheap: _Call, again: _Call, *values: Any) -> Any:
     """Return gradients by what was kept; where they are recorded, as functions of the inputs."""
     op, places = again if is_grad_enabled() else cheap
     return op(*(values[i] for i in places))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 LIBRARY = "tcdsl.codegen.library.building"
 WAY_BACK = "tcdsl.derived.building"
 EXECUTABLE = "tcdsl.calls.bindings.building"
-_ORDER = (WAY_BACK, LIBRARY, EXECUTABLE)  # what is wanted soonest first
+CALL = "tcdsl.calls.to_come"
+_ORDER = (WAY_BACK, LIBRARY, CALL, EXECUTABLE)  # what is wanted soonest first
 _BUILDER = "tcdsl.calls.bindings.builder"
 _FILE = "aside.json"
 _MOST = 2000  # characters of what is kept
@@ -46,7 +47,7 @@ class Aside:
     name : str
         Of the definition.
     module : str
-        What the builder runs: `EXECUTABLE`, `WAY_BACK` or `LIBRARY`.
+        What the builder runs: `EXECUTABLE`, `WAY_BACK`, `CALL` or `LIBRARY`.
     """
 
     def __init__(self, task: bytes, name: str, module: str = EXECUTABLE) -> None:

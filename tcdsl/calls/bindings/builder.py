@@ -18,10 +18,10 @@ import traceback
 import warnings
 from importlib import import_module
 
-from tcdsl.calls.bindings.aside import EXECUTABLE, LIBRARY, WAY_BACK, Aside, Queue, collect_in
+from tcdsl.calls.bindings.aside import CALL, EXECUTABLE, LIBRARY, WAY_BACK, Aside, Queue, collect_in
 from tcdsl.grammar.text.errors import TCError
 
-_NEEDED = (EXECUTABLE, LIBRARY, WAY_BACK, "tcdsl.codegen.choose.compiler")
+_NEEDED = (EXECUTABLE, LIBRARY, WAY_BACK, CALL, "tcdsl.codegen.choose.compiler")
 _NICE = 2  # whoever asked has other work
 _MOST = 1000  # characters of what a fault says
 

@@ -1,0 +1,122 @@
+"""Calls that are still to come: the forms of their operands, and what serves them built aside.
+
+The builder (`bindings/builder.py`) makes for them what their first call would; that finds it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcdsl.calls.bindings.aside import CALL, Aside
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.call import KernelCall
+from tcdsl.calls.dispatch import Dispatch
+from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.text.stack import on_own_stack
+
+_MOST_DEFINITIONS = 256  # that the builder knows
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayToCome:
+    """An array of which only the form is known.
+
+    strides : tuple of int
+        In bytes; None for C order.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """Return an array of this form, of which no element may be read."""
+        strides = self.strides
+        if strides is None:
+            strides, step = (), self.dtype.itemsize
+            for n in reversed(self.shape):
+                strides, step = (step, *strides), step * max(n, 1)
+        one = np.empty(1, self.dtype)
+        return np.lib.stride_tricks.as_strided(one, self.shape, strides, writeable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CallToCome:
+    """A call of which only the form is known.
+
+    operands : tuple of pairs
+        Per parameter an `ArrayToCome` and None; or a number, and that as an array.
+    """
+
+    generics: Mapping[str, Any]
+    operands: tuple[tuple[Any, Any], ...]
+
+    def of(self, dispatch: Dispatch) -> KernelCall:
+        """Return the call, of arrays that are none."""
+        arrays, values = [], []
+        for value, array in self.operands:
+            is_array = isinstance(value, ArrayToCome)
+            arrays.append(value.array() if is_array else array)
+            values.append(arrays[-1] if is_array else value)
+        variant, sizes = dispatch.session.bind(dispatch.definition, arrays, self.generics)
+        return KernelCall.of(variant, sizes, values, arrays)
+
+
+class Begun:
+    """Calls of a definition that are built aside before they come, by their forms."""
+
+    def __init__(self) -> None:
+        self._by_form: dict[object, Aside] = {}
+        self._first: CallToCome | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._by_form)
+
+    def begin(self, dispatch: Dispatch, form: object, call: CallToCome) -> None:
+        """Have what serves a call built aside, once."""
+        if form in self._by_form:
+            return
+        self._first = self._first or call
+        dump = on_own_stack(pickle.dumps)  # which asks for no lock that we hold
+        task = dump((dump(dispatch.session), dispatch.name, call))
+        self._by_form[form] = Aside(task, dispatch.name, CALL)
+
+    def wait(self, dispatch: Dispatch, form: object) -> None:
+        """Wait for what serves a call, if it was begun.
+
+        What was begun first has the first sizes, whichever call comes first: ways back come in
+        reverse.
+        """
+        if self._first is not None:
+            first = self._first.of(dispatch)
+            first.variant.expect(first.sizes, first.spec.layouts)
+            self._first = None
+        one = self._by_form.pop(form, None)
+        if one is not None:
+            one.wait()
+
+
+@on_own_stack
+def _read(data: bytes) -> Any:
+    return pickle.loads(data)
+
+
+@lru_cache(maxsize=_MOST_DEFINITIONS)
+def _dispatch(session: bytes, name: str) -> Dispatch:
+    """Return the same for all forms of calls: which executable serves one hangs on the others."""
+    text: Session = _read(session)
+    return Dispatch(text, text.definition(name), lambda variant: None)
+
+
+def build(task: bytes) -> None:
+    """Build what a task says: the builder's part of `begin`."""
+    session, name, to_come = _read(task)
+    dispatch = _dispatch(session, name)
+    call = to_come.of(dispatch)
+    if not call.variant.waits_for_others(call.spec):  # by the clock calls would find it or not
+        dispatch.executable_for(call)

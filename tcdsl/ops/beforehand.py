@@ -1,0 +1,85 @@
+"""The way back of a recorded call, built aside while the call itself is compiled.
+
+Where a process meets a form that no process on this machine has met, it will meet its gradient's
+too, and a compiler would be waited for again. As `tcdsl/derived/beforehand.py` for kernels; here
+the forms of what the gradient reads are those of the call, and its adjoints are in C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcdsl.calls.bindings.executables import COMPILING
+from tcdsl.calls.to_come import ArrayToCome, CallToCome
+from tcdsl.core import FORM, OUTPUT, Tensor, is_grad_enabled
+from tcdsl.core.dtypes import dtype_of
+from tcdsl.derived.beforehand import is_possible
+
+if TYPE_CHECKING:
+    from tcdsl.calls.call import KernelCall
+    from tcdsl.ops.recipes import Texted
+
+
+@contextmanager
+def way_back_begun(forms: Texted, call: KernelCall, values: Sequence[Any]) -> Iterator[None]:
+    """Begin the way back of a call as soon as the call is compiled here, if it is recorded."""
+    if forms.meaning.vjp is None or forms.writes or not _needs(values):
+        yield
+        return
+    token = COMPILING.set(lambda: _begin(forms, call, values))
+    try:
+        yield
+    finally:
+        COMPILING.reset(token)
+
+
+def _needs(values: Sequence[Any]) -> int:
+    """Return which gradients a call is recorded for, bit by bit."""
+    if not is_grad_enabled():
+        return 0
+    return sum(1 << i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad)
+
+
+def _begin(forms: Texted, call: KernelCall, values: Sequence[Any]) -> None:
+    """Have what will serve the way back built, unless only the way back itself knows its calls."""
+    if not is_possible(call.variant):
+        return
+    way = forms.recipes.way(call.variant, _needs(values))
+    if way is None:
+        return
+    back, codes = way
+    operands = [_to_come(code, call, values) for code in codes]
+    dtype = dtype_of(next(o.dtype for o in operands if isinstance(o, ArrayToCome)))
+    assert dtype is not None, "it is the type of a tensor"
+    given = tuple(
+        (o, None if isinstance(o, ArrayToCome) else back.text.number(p, o, dtype))
+        for p, o in zip(back.params, operands, strict=True)
+    )
+    to_come = CallToCome(back.text.generics(dtype), given)
+    back.begun.begin(back.dispatch, form_of(operands), to_come)
+
+
+def _to_come(code: int, call: KernelCall, values: Sequence[Any]) -> Any:
+    """Return the form of what a parameter of the gradient stands for, or the number itself."""
+    number = code % FORM
+    if code >= OUTPUT:  # or the gradient of one
+        return ArrayToCome(*call.return_types[number])
+    value = values[number]
+    if not isinstance(value, Tensor):
+        return value
+    array = value._array()
+    return ArrayToCome(array.dtype, array.shape, array.strides)
+
+
+def form_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what tells calls apart: types and shapes."""
+    return tuple(
+        (np.dtype(v.dtype.numpy if isinstance(v, Tensor) else v.dtype), tuple(v.shape))
+        if isinstance(v, Tensor | ArrayToCome)
+        else type(v)
+        for v in values
+    )
