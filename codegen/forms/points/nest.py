@@ -51,16 +51,27 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return the choice of the innermost output index."""
-    names = tuple(r.name for r in ctx.group.statements[0].outputs)
-    return (Knob("inner", names),) if len(names) > 1 else ()
+    """Return the choices of the innermost output index, and of the innermost one that is summed."""
+    s = ctx.group.statements[0]
+    names = tuple(r.name for r in s.outputs)
+    outputs = (Knob("inner", names),) if len(names) > 1 else ()
+    sums = _summed(s)
+    return (*outputs, Knob("sum", sums)) if len(sums) > 1 else outputs
+
+
+def _summed(s: Statement) -> tuple[str, ...]:
+    """Return the reduction indices, where their loops may stand in any order."""
+    is_free = not s.is_ragged and not s.is_arg
+    return tuple(r.name for r in s.reductions) if is_free else ()
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the index that walks memory in unit steps in most accesses, the target's first."""
     s = ctx.group.statements[0]
     best = innermost(ctx.operands, s)
-    return {"inner": best} if best is not None and len(s.outputs) > 1 else {}
+    inner: dict[str, Value] = {"inner": best} if best is not None and len(s.outputs) > 1 else {}
+    sums = _summed(s)
+    return {**inner, "sum": sums[-1]} if len(sums) > 1 else inner
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -82,7 +93,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     parts = []
     if s.base is None and not s.covers:
         parts.append(fill(ctx, s))
-    parts.append(_main(ctx, s, str(values.get("inner", ""))))
+    parts.append(_main(ctx, s, str(values.get("inner", "")), str(values.get("sum", ""))))
     for function, phase in parts:
         functions.append(function)
         phases.append(phase)
@@ -118,7 +129,7 @@ def _divided(ctx: Context, s: Statement, inner: str) -> list[Range]:
     return [r for r in outputs if r.name in injective_in(s) and r not in turning]
 
 
-def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
+def _main(ctx: Context, s: Statement, inner: str, summed: str) -> tuple[Function, Phase]:
     ops = ctx.operands
     tasked = _divided(ctx, s, inner)
     turning = _turning(ctx, _ordered(s, inner))
@@ -130,7 +141,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     ends = LoopEnds(values, s.ranges)
     # a scatter may meet an element twice, so what stands there counts
     starts_fresh = not (s.resumes or len(injective_in(s)) < len(s.outputs))
-    reductions = list(s.reductions)
+    reductions = sorted(s.reductions, key=lambda r: r.name == summed)  # stable: it goes last
     locate: list[Stmt] = []
 
     if s.op == "=":

@@ -5,14 +5,14 @@
         for t: last = value of t and last; store it
 
 What a point reads of the one before stays in a register, so a step takes as long as its
-arithmetic. The rows of a block have a chain each, whose steps overlap. More than 4 do not: where
-rows are a power of two apart, two arrays of 4 fill a set of the cache. The steps are those of the
+arithmetic. The rows of a block have a chain each, whose steps overlap. More than 4 do not where
+rows are a power of two apart: two arrays of 4 fill a set of the cache. The steps are those of the
 text, in its order, so the bits do not depend on threads or tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -46,7 +46,7 @@ from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
 
-_ROWS = 4  # of a block
+_ROWS, _COUNTS = 4, (1, 2, 4, 8)  # of a block
 _MOST_BLOCKS = 1024  # of a task
 _STEP_NS = 1.0  # of a point, beside what its value takes
 
@@ -57,17 +57,23 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return whether it goes in vectors, where its steps may be grouped so."""
-    return () if _steps(ctx) is None else (Knob("lanes", (False, True)),)
+    """Return the rows of a block; whether it goes in vectors, where its steps may be grouped so."""
+    rows = Knob("rows", _COUNTS)
+    return (rows,) if _steps(ctx) is None else (rows, Knob("lanes", (False, True)))
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return vectors for rows that are not short."""
     if _steps(ctx) is None:
-        return {}
+        return {"rows": _ROWS}
     s = ctx.group.statements[0]
     turns = next(r for r in s.ranges if r.name == s.along)
-    return {"lanes": ctx.at_least(turns.extent, scan_lanes.SHORTEST)}
+    return {"rows": _ROWS, "lanes": ctx.at_least(turns.extent, scan_lanes.SHORTEST)}
+
+
+def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
+    """Return what of the values decides the nest: in vectors a row is walked alone."""
+    return FORM.name, *(["lanes"] if values.get("lanes") else [values["rows"]])
 
 
 def _steps(ctx: Context) -> Steps | None:
@@ -82,11 +88,12 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     rows = prod(max(0, ctx.extent(r.extent)) for r in _rows(s))
     if values.get("lanes"):
         return scan_lanes.cost_ns(ctx, s, points, rows)
-    return divided_ns(points * _point_ns(s), -(-rows // _ROWS), ctx.spec.threads)
+    several = int(values["rows"])
+    return divided_ns(points * _point_ns(s, several), -(-rows // several), ctx.spec.threads)
 
 
-def _point_ns(s: Statement) -> float:
-    return _STEP_NS + point_ns(s) / _ROWS
+def _point_ns(s: Statement, rows: int) -> float:
+    return _STEP_NS + point_ns(s) / rows
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
@@ -97,12 +104,12 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         assert steps is not None
         return scan_lanes.lower(ctx, s, steps)
     ops = ctx.operands
-    rows = _rows(s)
+    rows, side_by_side = _rows(s), int(values["rows"])
     name = f"{ctx.prefix}_scan"
     turns = next(r for r in s.ranges if r.name == s.along)
     count = b.mul(*(ops.size(r.extent) for r in rows)) if rows else b.c64(1)
     length = ops.size(turns.extent)
-    of_a_task = _rows_of_a_task(s, length)
+    of_a_task = _rows_of_a_task(s, length, side_by_side)
     plan: list[Stmt] = []
     block = of_a_task
     if b.value_of(of_a_task) is None:  # told once a call: rows may be short or long
@@ -111,13 +118,13 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     task, row, end = b.i64("task"), b.i64(ops.local("row")), b.i64(ops.local("behind"))
     first = b.mul(task, block)
     one = _row_loops(ctx, s, rows, turns, [row])
-    several = _row_loops(ctx, s, rows, turns, [b.add(row, k) for k in range(_ROWS)])
+    several = _row_loops(ctx, s, rows, turns, [b.add(row, k) for k in range(side_by_side)])
     # whole blocks, then what is left; both from where the one before stopped
     stop = b.i64(ops.local("whole"))
     body = b.block(
         Let(end, b.min64(count, b.add(first, block))),
-        Let(stop, b.add(first, b.mul(b.div(b.sub(end, first), _ROWS), _ROWS))),
-        b.loop(row, first, stop, several, step=_ROWS),
+        Let(stop, b.add(first, b.mul(b.div(b.sub(end, first), side_by_side), side_by_side))),
+        b.loop(row, first, stop, several, step=side_by_side),
         b.loop(row, stop, end, one),
     )
     function = b.phase_function(
@@ -125,7 +132,9 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         b.block(ops.declare(b.loop(task, b.BEGIN, b.END, body)), Return(b.const(0, INT32))),
     )
     extents = [*(ops.size(r.extent) for r in rows), b.max64(0, length)]
-    phase = Phase(name, b.ceil_div(count, of_a_task), float_product(extents, _point_ns(s)))
+    phase = Phase(
+        name, b.ceil_div(count, of_a_task), float_product(extents, _point_ns(s, side_by_side))
+    )
     return Lowered(
         title=f"scan along {s.along}",
         functions=(function,),
@@ -141,11 +150,11 @@ def _rows(s: Statement) -> tuple[Range, ...]:
     return tuple(r for r in s.outputs if r.name != s.along)
 
 
-def _rows_of_a_task(s: Statement, length: Expr) -> Expr:
-    """Return how many rows are worth a task: a multiple of those of a block."""
-    points = max(1, round(TASK_NS / (_point_ns(s) * _ROWS)))  # of so many rows each
+def _rows_of_a_task(s: Statement, length: Expr, rows: int) -> Expr:
+    """Return how many rows are worth a task: a multiple of those of a block, so many rows."""
+    points = max(1, round(TASK_NS / (_point_ns(s, rows) * rows)))  # of so many rows each
     blocks = b.div(b.c64(points), b.max64(1, length))
-    return b.mul(_ROWS, b.max64(1, b.min64(_MOST_BLOCKS, blocks)))
+    return b.mul(rows, b.max64(1, b.min64(_MOST_BLOCKS, blocks)))
 
 
 def _row_loops(
@@ -220,4 +229,4 @@ def _follows(read: typed.Expr, written: typed.Expr, along: str | None) -> bool:
     return replace(a, const=a.const + Size.const(step)) == w
 
 
-FORM = Form("scan", matches, knobs, default, cost_ns, lower, takes_scans=True)
+FORM = Form("scan", matches, knobs, default, cost_ns, lower, meaning, takes_scans=True)

@@ -178,6 +178,26 @@ def test_innermost_index_is_a_choice(rng: np.random.Generator) -> None:
     differential([Case(p, True, c) for c in configs])
 
 
+@pytest.mark.wide
+@pytest.mark.cc
+def test_innermost_summed_index_is_a_choice() -> None:
+    """Not where ranges hang on each other, nor where the first of equals is asked for."""
+    sizes = np.random.default_rng(5)
+    text = "def f(float(W,D,V) E, int32(B,L) I) -> (O) {{ O(b) {} E(w, d, I(b, l)) {} }}"
+    tensors = (
+        sizes.standard_normal((5, 3, 50)).astype(np.float32),
+        sizes.integers(0, 50, (7, 4)).astype(np.int32),
+    )
+    free = [problem(text.format(op, ""), *tensors) for op in ("+=!", "max=!")]
+    configs = [Config.of({"g0.form": "nest", "g0.sum": name}) for name in ("w", "d", "l")]
+    differential([Case(p, exact, c) for p in free for c in configs for exact in (True, False)], 60)
+    for op, where in (("argmax=!", ""), ("+=!", "where d in 0 : min(w, 2) + 1")):
+        tied = problem(text.format(op, where), *tensors)
+        found = compiler.choices(tied.program, spec_of(tied, exact=True), MACHINE, tied.sizes)
+        offered = [k.name for groups in found.values() for g in groups for x in g for k in x.knobs]
+        assert "sum" not in offered
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_emitted_text(
     exact: bool, golden: Callable[[str, str], None], rng: np.random.Generator

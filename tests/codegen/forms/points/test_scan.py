@@ -18,6 +18,7 @@ from tests.codegen.harness import (
     differential,
     expected,
     problem,
+    rand,
     run_cases,
     spec_of,
 )
@@ -87,6 +88,16 @@ def test_what_a_scan_overwrites_is_not_filled_before() -> None:
 def test_a_running_sum() -> None:
     p = problem(SUM.replace("T(", "float("), numbers("float", 7, 33))
     differential([Case(p, exact) for exact in (True, False)])
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_rows_side_by_side_are_a_choice_that_changes_no_bit() -> None:
+    p = problem(SCANS["for, two back"].replace("T(", "float("), rand(11, 33))
+    cases = [Case(p, True, Config.of({"g0.rows": n, "g1.rows": n})) for n in (1, 2, 4, 8)]
+    first, *others = run_cases(cases)
+    assert all(x[0].tobytes() == first[0].tobytes() for x in others)
+    differential(cases[-1:])
 
 
 @pytest.mark.cc
