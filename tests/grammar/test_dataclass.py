@@ -181,15 +181,34 @@ def test_one_that_shows_itself_ends() -> None:
     assert repr(one).endswith("Loop(inside=...)")
 
 
+def test_classes_that_share_the_text_of_a_method_keep_their_names() -> None:
+    @ours.dataclass(frozen=True, slots=True)
+    class Turned:
+        f1: int
+        f0: int = 2
+
+    @ours.dataclass(frozen=True, slots=True)
+    class Other:
+        a: int
+        other: int = 3
+
+    assert (Turned(f0=5, f1=4), Other(7)) == (Turned(4, 5), Other(a=7, other=3))
+    assert [Turned(1).f1, Turned(1).f0, Other(1).other] == [1, 2, 3]
+    assert Turned(4, 5) != Turned(5, 4)
+    assert repr(Turned(4)).endswith("Turned(f1=4, f0=2)")
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'f1'"):
+        Turned()  # type: ignore[call-arg]  # what it is about
+
+
 def test_nothing_is_compiled_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[object] = []
-    real = ours._compiled
+    real = ours._made
 
     def seen(*given: Any) -> Any:
         compiled.append(given)
         return real(*given)
 
-    monkeypatch.setattr(ours, "_compiled", seen)
+    monkeypatch.setattr(ours, "_made", seen)
     kind = frozen(ours.dataclass)
     assert not compiled
     one = kind(1)
