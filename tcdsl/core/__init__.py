@@ -8,8 +8,7 @@ Tensor
     memory and its version, `_version`, which every write raises; `data` has the memory under a
     count of its own. Methods and operators are set from Python: attributes of the type, `operator`.
 Op(name, launcher, slow, plan, n_in, n_out, writes=0)
-    An operation, and a method if it is an attribute of a type. A call by position on n_in Tensors
-    and Python numbers whose form the launcher knows runs at once, and is recorded if a gradient may
+    An operation. A call by position on n_in Tensors and Python numbers whose form the launcher knows runs at once, and is recorded if a gradient may
     be asked for; any other call is ``slow(*args, **kwargs)``, as it came.
 
     plan : callable (entry, needs, inputs) -> Recipe, or None
@@ -22,8 +21,11 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
     gradient may be asked; `cast` to one that takes all calls of a thread between
     ``set_casting(True)`` and ``set_casting(False)``, which give what was set before.
 Function(function)
-    A function of Python's, and a method if it is an attribute of a type. `names` may be set to a
-    dict of further names of its arguments, each with that of the function's; `cast` as of an Op.
+    A function of Python's, that binds to no object. `names` may be set to a dict of further names
+    of its arguments, each with that of the function's; `cast` as of an Op.
+Method(callable)
+    An Op, a View or a Function as a method, where it is an attribute of a type. Its attributes are
+    theirs, `__wrapped__` is the callable.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
 Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
@@ -47,7 +49,7 @@ Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
 Recipe.named(name)
     The same, of nodes that have this name in place of the op's.
 View(name, rule, recipe, slow, several=0)
-    A callable, and a method, that gives a tensor over the memory of its first argument, in another
+    A callable that gives a tensor over the memory of its first argument, in another
     layout. Nothing is computed.
 
     rule : str
@@ -103,6 +105,7 @@ __all__ = [
     "Function",
     "GRAD",
     "INPUT",
+    "Method",
     "NEEDS",
     "OUTPUT",
     "Node",
@@ -148,6 +151,7 @@ SLOTS = {  # CPython's numbers of Py_nb_*
 
 Tensor = _core.Tensor
 Function = _core.Function
+Method = _core.Method
 Op = _core.Op
 Node = _core.Node
 Recipe = _core.Recipe

@@ -1,5 +1,8 @@
-/* Function: a function of Python's, and a method, that is also called by further names of its arguments, and in whose
- * place another one is called where operations choose their types. All other calls are handed on as they come. */
+/* Function: a function of Python's that is also called by further names of its arguments, and in whose place another one
+ * is called where operations choose their types. All other calls are handed on as they come.
+ *
+ * Method: a callable of the core's as a method. The callable is none: in a class of the user's it stays what it is, as a
+ * builtin does. */
 
 typedef struct {
   PyObject ob_base;
@@ -89,9 +92,86 @@ static PyGetSetDef function_getset[] = {{"__dict__", PyObject_GenericGetDict, Py
                                         {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot function_slots[] = {
     {Py_tp_new, function_new},          {Py_tp_dealloc, function_dealloc}, {Py_tp_traverse, function_traverse},
-    {Py_tp_clear, function_clear},      {Py_tp_call, PyVectorcall_Call},   {Py_tp_descr_get, op_get},
-    {Py_tp_members, function_members},  {Py_tp_repr, function_repr},       {Py_tp_getset, function_getset},
-    {0, NULL}};
+    {Py_tp_clear, function_clear},      {Py_tp_call, PyVectorcall_Call},   {Py_tp_members, function_members},
+    {Py_tp_repr, function_repr},        {Py_tp_getset, function_getset},   {0, NULL}};
 static PyType_Spec function_spec = {
     "tcdsl.core._core.Function", sizeof(Function), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, function_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
+
+typedef struct { PyObject ob_base; vectorcallfunc call; } Callable; /* how an Op, a View and a Function begin */
+typedef struct {
+  PyObject ob_base;
+  vectorcallfunc call;
+  PyObject *function, *dict; /* its attributes are the function's */
+} Method;
+
+static PyTypeObject *method_type;
+
+static PyObject *method_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  PyObject *function = ((Method *)self)->function;
+  return ((Callable *)function)->call(function, args, nargsf, keywords);
+}
+
+/* x.f(...) makes no bound method, as of a function; x.f alone does. */
+static PyObject *method_get(PyObject *self, PyObject *object, PyObject *type) {
+  (void)type;
+  if (!object || object == Py_None) return Py_NewRef(self);
+  return PyObject_CallFunction(py.bind, "OO", ((Method *)self)->function, object);
+}
+
+static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"function", NULL};
+  PyObject *function;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", names, &function)) return NULL;
+  void *of = Py_TYPE(function);
+  if (of != op_type && of != view_type && of != function_type) {
+    PyErr_SetString(PyExc_TypeError, "Method takes an Op, a View or a Function");
+    return NULL;
+  }
+  PyObject *dict = PyObject_GenericGetDict(function, NULL);
+  Method *m = dict ? (Method *)PyType_GenericAlloc(type, 0) : NULL;
+  if (!m) {
+    Py_DecRef(dict);
+    return NULL;
+  }
+  m->call = method_call;
+  m->function = Py_NewRef(function);
+  m->dict = dict;
+  return (PyObject *)m;
+}
+
+static int method_traverse(Method *m, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(m));
+  Py_VISIT(m->function);
+  Py_VISIT(m->dict);
+  return 0;
+}
+
+static int method_clear(Method *m) {
+  Py_CLEAR(m->function);
+  Py_CLEAR(m->dict);
+  return 0;
+}
+
+static void method_dealloc(Method *m) {
+  PyTypeObject *type = Py_TYPE(m);
+  PyObject_GC_UnTrack(m);
+  method_clear(m);
+  PyObject_GC_Del(m);
+  Py_DecRef((PyObject *)type);
+}
+
+static PyObject *method_repr(Method *m) { return PyUnicode_FromFormat("<method %R>", m->function); }
+
+static PyMemberDef method_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, call), READONLY, NULL},
+                                       {"__dictoffset__", T_PYSSIZET, offsetof(Method, dict), READONLY, NULL},
+                                       {"__wrapped__", T_OBJECT, offsetof(Method, function), READONLY, NULL},
+                                       {NULL, 0, 0, 0, NULL}};
+static PyType_Slot method_slots[] = {
+    {Py_tp_new, method_new},         {Py_tp_dealloc, method_dealloc}, {Py_tp_traverse, method_traverse},
+    {Py_tp_clear, method_clear},     {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, method_get},
+    {Py_tp_members, method_members}, {Py_tp_repr, method_repr},       {Py_tp_getset, function_getset},
+    {0, NULL}};
+static PyType_Spec method_spec = {
+    "tcdsl.core._core.Method", sizeof(Method), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, method_slots};

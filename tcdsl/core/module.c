@@ -9,9 +9,9 @@
 #include "core/node.c"
 #include "core/face.c"
 #include "core/op.c"
-#include "core/function.c"
 #include "core/layouts.c"
 #include "core/views.c"
+#include "core/function.c"
 #include "core/walk.c"
 #include "core/backward.c"
 
@@ -495,8 +495,9 @@ PyMODINIT_FUNC PyInit__core(void) {
   plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);
   view_type = (PyTypeObject *)PyType_FromSpec(&view_spec);
   function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
+  method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);
   PyObject *sizes_type = PyType_FromSpecWithBases(&sizes_spec, (PyObject *)(void *)PyTuple_Type);
-  if (!m || !function_type || !sizes_type || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type || !view_type)
+  if (!m || !function_type || !method_type || !sizes_type || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type || !view_type)
     return NULL;
   ours.type = tensor_type;
   pthread_atfork(NULL, NULL, forget_runs);
@@ -504,6 +505,7 @@ PyMODINIT_FUNC PyInit__core(void) {
       PyModule_AddObject(m, "Recipe", (PyObject *)recipe_type) || PyModule_AddObject(m, "Op", (PyObject *)op_type) ||
       PyModule_AddObject(m, "View", (PyObject *)view_type) ||
       PyModule_AddObject(m, "Function", (PyObject *)function_type) ||
+      PyModule_AddObject(m, "Method", (PyObject *)method_type) ||
       PyModule_AddObject(m, "Sizes", sizes_type) ||
       PyModule_AddObject(m, "functions", PyCapsule_New(&ours, TC_TENSORS_NAME, NULL)))
     return NULL;

@@ -304,12 +304,6 @@ static void op_dealloc(Op *op) {
   Py_DecRef((PyObject *)type);
 }
 
-/* x.f(...) makes no bound method, as of a function; x.f alone does. */
-static PyObject *op_get(PyObject *self, PyObject *object, PyObject *type) {
-  (void)type;
-  return object && object != Py_None ? PyObject_CallFunction(py.bind, "OO", self, object) : Py_NewRef(self);
-}
-
 static PyObject *op_repr(Op *op) { return PyUnicode_FromFormat("<op %U>", op->name); }
 
 static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Op, call), READONLY, NULL},
@@ -325,9 +319,9 @@ static PyGetSetDef op_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject
                                   {NULL, NULL, NULL, NULL, NULL}};
 static PyMethodDef op_methods[] = {{"run", FAST(op_run), METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot op_slots[] = {{Py_tp_new, op_new},         {Py_tp_dealloc, op_dealloc},     {Py_tp_traverse, op_traverse},
-                                 {Py_tp_clear, op_clear},     {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, op_get},
-                                 {Py_tp_members, op_members}, {Py_tp_methods, op_methods},     {Py_tp_repr, op_repr},
-                                 {Py_tp_getset, op_getset},   {0, NULL}};
+                                 {Py_tp_clear, op_clear},     {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, op_members},
+                                 {Py_tp_methods, op_methods}, {Py_tp_repr, op_repr},           {Py_tp_getset, op_getset},
+                                 {0, NULL}};
 static PyType_Spec op_spec = {
     "tcdsl.core._core.Op", sizeof(Op), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, op_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, op_slots};

@@ -131,9 +131,8 @@ static PyGetSetDef view_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObje
 static PyMethodDef view_methods[] = {{"plain", FAST(view_plain), METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot view_slots[] = {
     {Py_tp_new, view_new},          {Py_tp_dealloc, view_dealloc}, {Py_tp_traverse, view_traverse},
-    {Py_tp_clear, view_clear},      {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, op_get},
-    {Py_tp_members, view_members},  {Py_tp_methods, view_methods}, {Py_tp_getset, view_getset},
-    {0, NULL}};
+    {Py_tp_clear, view_clear},      {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, view_members},
+    {Py_tp_methods, view_methods},  {Py_tp_getset, view_getset},   {0, NULL}};
 static PyType_Spec view_spec = {
     "tcdsl.core._core.View", sizeof(View), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, view_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, view_slots};

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Op, Tensor, from_numpy
+from tcdsl.core import Method, Op, Tensor, from_numpy
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.rules import NAMES, broadcast, promote
 from tcdsl.ops.table import Family, publish
@@ -66,7 +66,7 @@ def _operator(op: Op) -> Op:
 
 
 for _name, _op in {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
-    setattr(Tensor, f"__{_name}__", _operator(_op))
+    setattr(Tensor, f"__{_name}__", Method(_operator(_op)))
 
 for made in (isclose, allclose, equal):
     publish(made, (made.__name__,))

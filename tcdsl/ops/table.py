@@ -16,11 +16,11 @@ from typing import Any
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
-from tcdsl.core import Function, Op, Tensor, View
+from tcdsl.core import Function, Method, Op, Tensor, View
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.format import format_def
-from tcdsl.ops.arguments import with_numpys_names
+from tcdsl.ops.arguments import faced, with_numpys_names
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.meaning import Meaning, Slow, Spread, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
@@ -131,16 +131,25 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def publish(
     function: Callable[..., Any], names: Sequence[str], on: Sequence[str] = ("torch", "Tensor")
 ) -> None:
-    """Make an op or a function public: of the package, as a method of Tensor, or both."""
+    """Make an op or a function public: of the package, as a method of Tensor, or both.
+
+    What the package has binds to no object, as PyTorch's builtins: classes of users keep it.
+    """
     if isinstance(function, FunctionType | Function):
         function = with_numpys_names(function)
+    method = Method(function) if isinstance(function, Op | View | Function) else function
+    is_plain = isinstance(function, FunctionType) and {*on} == {"torch", "Tensor"}
+    free = faced(function) if is_plain else function
     for name in names:
         if "torch" in on:
-            PUBLIC[name] = function
+            PUBLIC[name] = free
         if "Tensor" in on:
             METHODS[name] = function
-            setattr(Tensor, name, function)
-    _found_at(function, "tcdsl", names[0] if "torch" in on else f"Tensor.{names[0]}")
+            setattr(Tensor, name, method)
+    if "torch" in on:
+        _found_at(free, "tcdsl", names[0])
+    if free is not function or "torch" not in on:
+        _found_at(function, "tcdsl", f"Tensor.{names[0]}")
 
 
 def _found_at(function: Any, module: str, name: str) -> None:
@@ -159,7 +168,13 @@ def _name_of(op: Any) -> str:
     return str(op.__dict__.get("__qualname__", op.__dict__["__name__"]))
 
 
+def _name_of_method(method: Method) -> str:
+    name = _name_of(method)
+    return name if name.startswith("Tensor.") else f"Tensor.{name}"
+
+
 copyreg.pickle(Function, _name_of)
+copyreg.pickle(Method, _name_of_method)
 copyreg.pickle(Op, _name_of)
 copyreg.pickle(View, _name_of)
 

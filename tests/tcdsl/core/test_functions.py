@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import tcdsl
 from tcdsl import library
-from tcdsl.core import Function
+from tcdsl.core import Function, Method
 
 pytestmark = pytest.mark.cc
 
@@ -31,11 +32,11 @@ def test_further_names_reach_a_function_as_its_own_and_nothing_is_kept_of_calls(
     assert made(dim=3) == ((), {"dim": 3})
 
     class Home:
-        method = made
+        free, method = made, Method(made)
 
     home = Home()
+    assert home.free(axis=1) == ((), {"dim": 1})
     assert home.method(axis=1) == ((home,), {"dim": 1})
-    assert Home.method is made
 
 
 def test_a_functions_error_is_the_calls() -> None:
@@ -51,7 +52,7 @@ def test_a_functions_error_is_the_calls() -> None:
 def test_numpys_words_are_pytorchs() -> None:
     x = library.arange(6.0).reshape(2, 3)
     assert x.mean(axis=0, keepdims=True).shape == (1, 3)
-    assert vars(tcdsl.Tensor)["mean"] is library.mean
+    assert vars(tcdsl.Tensor)["mean"].__wrapped__ is library.mean
     assert library.mean.__name__ == "mean"
     with pytest.raises(TypeError):
         x.mean(axes=0)
@@ -109,3 +110,24 @@ def test_sizes_are_tuples_whose_parts_are_sizes() -> None:
     for _ in range(100):
         shape[1:]
     assert sys.getrefcount(type(shape)) <= count + 1
+
+
+class Layer:
+    """What a user writes: functions of the package as attributes of a class."""
+
+    op, view, renamed, plain = tcdsl.relu, tcdsl.unsqueeze, tcdsl.softmax, tcdsl.allclose
+
+
+def test_functions_of_the_package_bind_to_no_object_and_methods_do() -> None:
+    layer, x = Layer(), library.ones(2)
+    assert layer.op is tcdsl.relu and layer.op(x).tolist() == [1, 1]
+    assert layer.view(x, 0).shape == (1, 2) and layer.plain(x, x)
+    assert layer.renamed(x, axis=0).tolist() == [0.5, 0.5]
+    assert x.relu().tolist() == x.relu.__func__(x).tolist() == tcdsl.Tensor.relu(x).tolist()
+    assert x.unsqueeze(0).shape == (1, 2) and x.softmax(axis=0).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", ["relu", "unsqueeze", "softmax", "allclose", "expand"])
+def test_a_method_is_pickled_by_its_name(name: str) -> None:
+    method = getattr(tcdsl.Tensor, name)
+    assert pickle.loads(pickle.dumps(method)) is method and method.__name__ == name
