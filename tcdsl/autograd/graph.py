@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 from tcdsl import core
+from tcdsl.autograd.drawn import edges_of
 from tcdsl.autograd.hooks import RemovableHandle, add_hook, register_post_accumulate_grad_hook
 from tcdsl.core import Node, Recipe, Tensor, set_fn, setup
 from tcdsl.ops.writing import unrecorded
@@ -231,7 +232,9 @@ def _around(hooks: dict[int, tuple[int, Any]], outputs: Any, inputs: Any) -> Any
 @functools.cache
 def _node_type(name: str) -> type[Node]:
     """Return the type of nodes of a name, which scripts that draw a graph read."""
-    return type(name, (Node,), {"__slots__": (), "__module__": "builtins"})
+    inner: Any = Node.next_functions  # of the core, as it records them
+    shown = property(lambda node: edges_of(name, inner.__get__(node)))
+    return type(name, (Node,), {"__slots__": (), "__module__": "builtins", "next_functions": shown})
 
 
 class GradientEdge(NamedTuple):

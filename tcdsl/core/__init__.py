@@ -8,8 +8,9 @@ Tensor
     memory and its version, `_version`, which every write raises; `data` has the memory under a
     count of its own. Methods and operators are set from Python: attributes of the type, `operator`.
 Op(name, launcher, slow, plan, n_in, n_out, writes=0)
-    An operation. A call by position on n_in Tensors and Python numbers whose form the launcher knows runs at once, and is recorded if a gradient may
-    be asked for; any other call is ``slow(*args, **kwargs)``, as it came.
+    An operation. A call by position on n_in Tensors and Python numbers whose form the launcher
+    knows runs at once, and is recorded if a gradient may be asked for; any other call is
+    ``slow(*args, **kwargs)``, as it came.
 
     plan : callable (entry, needs, inputs) -> Recipe, or None
         Asked at the first recorded call of an entry by which these gradients (bit i: of input i)

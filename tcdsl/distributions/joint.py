@@ -280,8 +280,8 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with modes.no_grad():
-            drawn, at = self.component_distribution.sample(sample_shape), self._at()
             kinds = self.mixture_distribution.expand(self.batch_shape).sample(sample_shape)
+            drawn, at = self.component_distribution.sample(sample_shape), self._at()
             places = kinds.reshape(*kinds.shape, 1, *[1] * len(self.event_shape))
             shape = list(drawn.shape)
             shape[at] = 1

@@ -6,9 +6,10 @@ from functools import cache
 
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.ops.casting import wide
+from tcdsl.ops.functions import clamp_min
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.over import over
-from tcdsl.ops.pointwise import clamp, sub, where
+from tcdsl.ops.pointwise import sub, where
 from tcdsl.ops.rules import broadcast_shape, same
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -49,7 +50,7 @@ def cosine_embedding_loss(
             f"inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
     cosine = cosine_similarity(input1, input2, -1)
-    apart = clamp(sub(cosine, margin), min=0)
+    apart = clamp_min(sub(cosine, margin), 0)
     elements = where(target > 0, 1 - cosine, apart)
     return mean_or_sum(elements, reduction_of(reduction, size_average, reduce))
 
@@ -83,7 +84,7 @@ def triplet_margin_loss(
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p, eps))
-    elements = clamp(near - far + margin, min=0)
+    elements = clamp_min(near - far + margin, 0)
     return mean_or_sum(elements, reduction_of(reduction, size_average, reduce))
 
 
@@ -91,7 +92,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     """Divide vectors by their norm, which is at least eps."""
     from tcdsl.ops.reductions import norm
 
-    made: Tensor = input / clamp(norm(input, p, dim, True), min=eps).expand(tuple(input.shape))
+    made: Tensor = input / clamp_min(norm(input, p, dim, True), eps).expand(tuple(input.shape))
     return made
 
 

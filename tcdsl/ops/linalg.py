@@ -35,7 +35,7 @@ from tcdsl.ops.systems import triangular
 
 QR = result("qr", "Q", "R")
 SVD = result("svd", "U", "S", "V")
-Slogdet = result("linalg_slogdet", "sign", "logabsdet")
+Slogdet = result("slogdet", "sign", "logabsdet")
 Eigen = result("symeig", "eigenvalues", "eigenvectors")
 
 

@@ -15,7 +15,7 @@ from tcdsl.ops.arranged import movedim
 from tcdsl.ops.between import chained
 from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import cross as _cross
-from tcdsl.ops.linalg import det, inverse, matrix_power, pinverse, slogdet
+from tcdsl.ops.linalg import det, inverse, matrix_power, pinverse
 from tcdsl.ops.matrices import array_of, check_matrices, turned
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import matmul
@@ -35,9 +35,15 @@ __all__ = [
 LinAlgError = RuntimeError  # what decompositions raise, as PyTorch's is one
 QR = result("linalg_qr", "Q", "R")
 SVD = result("linalg_svd", "U", "S", "Vh")
+Slogdet = result("linalg_slogdet", "sign", "logabsdet")
 Eigh = result("linalg_eigh", "eigenvalues", "eigenvectors")
 LeastSquares = result("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 Order = float | str | None
+
+
+def slogdet(input: Tensor) -> Any:
+    """Return the signs of determinants and the logarithms of their absolute values."""
+    return Slogdet(*factored.slogdet(input))
 
 
 # ---- norms

@@ -12,7 +12,7 @@ from typing import Any
 from tcdsl.core import Tensor
 
 _SAID = {
-    **dict.fromkeys(("bag_max", "bag_mean", "bag_sum"), "EmbeddingBagBackward0"),
+    **dict.fromkeys(("bag_max", "bag_mean", "bag_sum", "bag_weighted"), "EmbeddingBagBackward0"),
     "add_scaled": "AddBackward0",
     **{
         f"{name}_scaled": f"{name.title()}Backward0"

@@ -76,7 +76,7 @@ class OneCycleLR(LRScheduler):
                 f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         self.total_steps = total_steps
-        self.anneal_strategy = anneal_strategy
+        self._anneal_func_type = anneal_strategy
         rise = float(pct_start * total_steps) - 1
         self._phases: list[tuple[float, str, str, str, str]] = [
             (rise, "initial_lr", "max_lr", "max_momentum", "base_momentum")
@@ -102,6 +102,7 @@ class OneCycleLR(LRScheduler):
                 raise ValueError(
                     "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
                 )
+            self.use_beta1 = "betas" in optimizer.defaults
             tops = _each("max_momentum", groups, max_momentum)
             for group, least, top in zip(
                 groups, _each("base_momentum", groups, base_momentum), tops, strict=True
@@ -112,7 +113,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _between(self, start: float, end: float, part: float) -> float:
-        if self.anneal_strategy == "cos":
+        if self._anneal_func_type == "cos":
             return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
         return (end - start) * part + start
 

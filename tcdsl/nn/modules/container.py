@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from tcdsl.core import Tensor
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 
@@ -160,6 +161,7 @@ class ParameterList(_List):
     Parameters
     ----------
     parameters : iterable of Parameter, optional
+        Tensors become parameters.
     """
 
     _table = "_parameters"
@@ -169,7 +171,7 @@ class ParameterList(_List):
         self.extend(parameters or ())
 
     def _add(self, name: str, value: Any) -> None:
-        self.register_parameter(name, value)
+        self.register_parameter(name, _as_parameter(value))
 
     def extra_repr(self) -> str:
         """Return the parameters, a line each."""
@@ -251,6 +253,7 @@ class ParameterDict(_Dict):
     Parameters
     ----------
     parameters : mapping or iterable of pairs, optional
+        Tensors become parameters.
     """
 
     _table = "_parameters"
@@ -260,7 +263,7 @@ class ParameterDict(_Dict):
         self.update(parameters or ())
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.register_parameter(name, value)
+        self.register_parameter(name, _as_parameter(value))
 
     def extra_repr(self) -> str:
         """Return the parameters, a line each."""
@@ -269,6 +272,12 @@ class ParameterDict(_Dict):
             for name, p in self._parameters.items()
             if p is not None
         )
+
+
+def _as_parameter(value: Any) -> Any:
+    """Return a tensor as a parameter."""
+    is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if is_plain else value
 
 
 def _described(parameter: Any, kind: object) -> str:

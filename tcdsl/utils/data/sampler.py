@@ -85,8 +85,7 @@ class RandomSampler(Sampler[int]):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
-        if num_samples is not None:
-            _check_count(num_samples)
+        _check_count(self.num_samples)
 
     @property
     def num_samples(self) -> int:

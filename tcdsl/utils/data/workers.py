@@ -198,12 +198,19 @@ class _Raised:
             self.kind = RuntimeError
 
 
+class _Lines(str):
+    """A message whose lines stay lines where its repr is shown, as a KeyError's is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 def _caught(kind: type[BaseException], where: str, number: int) -> Exception:
     """Return what a worker raised in its own type, with its traceback as PyTorch shows it."""
     text = f"Caught {kind.__name__} in DataLoader worker process {number}.\nOriginal {where}"
     if issubclass(kind, Exception) and not issubclass(kind, StopIteration):
         try:
-            return kind(text)
+            return kind(_Lines(text) if kind is KeyError else text)
         except Exception:  # a type that takes other arguments
             pass
     return RuntimeError(text)

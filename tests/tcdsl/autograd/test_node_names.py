@@ -63,3 +63,34 @@ def test_a_graph_is_walked_by_the_names_of_its_types() -> None:
     ]  # fmt: skip
     assert type(node) is type(x.exp().grad_fn)
     assert isinstance(node, Node)
+
+
+def _drawn(package: Any, nn: Any, expressions: list[str]) -> list[Any]:
+    """Return what scripts that walk a graph meet: names, parameters by their shapes."""
+    package.manual_seed(0)
+    scope = {"torch": package, "nn": nn, "F": nn.functional, "x": package.ones(2, 3)}
+    scope |= {"y": package.ones(2, 3).requires_grad_(), "z": package.ones(2, 3, 4, 4)}
+    scope |= {"w": package.ones(2, 3).requires_grad_(), "i": package.tensor([0, 1])}
+
+    def tree(node: Any) -> Any:
+        if node is None or hasattr(node, "variable"):
+            return node and tuple(node.variable.shape)
+        return [type(node).__name__, *(tree(below) for below, _ in node.next_functions)]
+
+    return [tree(eval(e, dict(scope)).grad_fn) for e in expressions]
+
+
+WALKED = ["nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1))(x)", "F.mse_loss(y * 2, x)"]
+OTHERS = [
+    "nn.Linear(3, 2)(x[None])", "nn.Conv2d(3, 2, 3)(z)", "nn.BatchNorm2d(3)(z)", "y.view(-1)[1:]",
+    "nn.LayerNorm(3)(x)", "nn.GroupNorm(1, 3)(z)", "F.embedding(i, y)", "torch.where(x > 0, y, w)",
+    "F.max_pool2d(nn.Conv2d(3, 2, 3)(z), 2)", "F.avg_pool2d(nn.Conv2d(3, 2, 3)(z), 2)", "y.sum(0)",
+    "torch.addmm(y[:, :2], y, torch.ones(3, 2))", "torch.cat([y, w])", "y.scatter(0, i[None], w)",
+    "F.nll_loss(y, i)", "1 - y", "2**y",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expressions", [WALKED, pytest.param(OTHERS, marks=pytest.mark.wide)])
+def test_graphs_are_walked_as_pytorchs(expressions: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+    assert _drawn(library, nn, expressions) == _drawn(torch, torch.nn, expressions)

@@ -120,14 +120,18 @@ class Layer:
 
 def test_functions_of_the_package_bind_to_no_object_and_methods_do() -> None:
     layer, x = Layer(), library.ones(2)
-    assert layer.op is tcdsl.relu and layer.op(x).tolist() == [1, 1]
-    assert layer.view(x, 0).shape == (1, 2) and layer.plain(x, x)
+    assert layer.op is tcdsl.relu
+    assert layer.op(x).tolist() == [1, 1]
+    assert layer.view(x, 0).shape == (1, 2)
+    assert layer.plain(x, x)
     assert layer.renamed(x, axis=0).tolist() == [0.5, 0.5]
     assert x.relu().tolist() == x.relu.__func__(x).tolist() == tcdsl.Tensor.relu(x).tolist()
-    assert x.unsqueeze(0).shape == (1, 2) and x.softmax(axis=0).tolist() == [0.5, 0.5]
+    assert x.unsqueeze(0).shape == (1, 2)
+    assert x.softmax(axis=0).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("name", ["relu", "unsqueeze", "softmax", "allclose", "expand"])
 def test_a_method_is_pickled_by_its_name(name: str) -> None:
     method = getattr(tcdsl.Tensor, name)
-    assert pickle.loads(pickle.dumps(method)) is method and method.__name__ == name
+    assert pickle.loads(pickle.dumps(method)) is method
+    assert method.__name__ == name
