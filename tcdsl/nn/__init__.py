@@ -9,6 +9,7 @@ from tcdsl.nn.modules.container import *  # noqa: F403
 from tcdsl.nn.modules.conv import *  # noqa: F403
 from tcdsl.nn.modules.distance import *  # noqa: F403
 from tcdsl.nn.modules.dropout import *  # noqa: F403
+from tcdsl.nn.modules.lazy import *  # noqa: F403
 from tcdsl.nn.modules.linear import *  # noqa: F403
 from tcdsl.nn.modules.loss import *  # noqa: F403
 from tcdsl.nn.modules.loss_modern import *  # noqa: F403
@@ -26,7 +27,12 @@ from tcdsl.nn.modules.sparse import *  # noqa: F403
 from tcdsl.nn.modules.tc import TC, autotune
 from tcdsl.nn.modules.transformer import *  # noqa: F403
 from tcdsl.nn.parallel import DataParallel
-from tcdsl.nn.parameter import Buffer, Parameter
+from tcdsl.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
 __all__ = [
     "TC",
@@ -34,6 +40,8 @@ __all__ = [
     "DataParallel",
     "Module",
     "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "autotune",
     "functional",
     "init",
