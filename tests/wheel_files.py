@@ -10,8 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("grammar", "codegen", "autotune")
 KINDS = {".py", ".pyi", ".lark", ".tc", ".h", ".c", ".cpp", ".cuh", ".typed"}
-NAMES = {"lalr.json", "tables.json", "py.typed"}
-NAMES |= {"LANGUAGE.md"}  # of documents the language reference alone
+NAMES = {"tables.json", "py.typed", "LANGUAGE.md"}  # the language reference, of documents alone
 
 
 def tracked() -> set[str]:

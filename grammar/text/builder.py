@@ -1,8 +1,9 @@
-"""The tree of a text to our nodes, and the rules of the syntax that the grammar does not say.
+"""Lark's tree to our nodes, and the rules of the syntax that the grammar does not say.
 
-A loop turns the tree, ours or Lark's, into nodes: recursion dies at a sum of a thousand terms. `-`
-before digits belongs to the integer, so that the least of int64 can be written (`-(1)` is an
-operation, and so is `-` before a float). A float literal below the smallest number is 0, as in C.
+Lark's inline transformer would need the source in a global, and its recursive one dies at a sum of
+a thousand terms: a loop of our own turns the tree into nodes. `-` before digits belongs to the
+integer, so that the least of int64 can be written (`-(1)` is an operation, and so is `-` before a
+float). A float literal below the smallest number is 0, as in C.
 
 Parentheses of all kinds, unary operators, `?:` and `for` may nest 200 deep, so that passes may use
 recursion. Chains of binary operators are not counted: a sum of ten thousand terms is legal, and is
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.defaults import FLOAT_NAMES, fault_of_default
 from tcdsl.grammar.text.errors import Diagnostic, Note
-from tcdsl.grammar.text.lalr import Token, Tree
 from tcdsl.grammar.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
 
 MAX_NESTING = 200
 _NESTING = {"group", "cast", "minmax", "args", "subs", "dims", "unary", "ternary", "loop"}
@@ -27,14 +30,14 @@ _INT64_MAX = 2**63 - 1
 
 
 def build(
-    tree: Tree, source: Source, *, keeps_groups: bool = False
+    tree: Tree[Token], source: Source, *, keeps_groups: bool = False
 ) -> tuple[n.Program | None, list[Diagnostic]]:
     """Return the program of a parse tree and what is wrong with it.
 
     Parameters
     ----------
     tree : Tree
-        Of a text by tc.lark, ours or Lark's.
+        What Lark makes of a text by tc.lark.
     source : Source
         The text, for the places of the nodes.
     keeps_groups : bool, default False
@@ -53,7 +56,7 @@ def build(
     return (None if builder.faults else program), builder.faults
 
 
-def _too_deep(root: Tree, source: Source) -> Diagnostic | None:
+def _too_deep(root: Tree[Token], source: Source) -> Diagnostic | None:
     """Return the fault of a tree that passes over it by recursion could not survive."""
     todo = [(root, 0)]
     while todo:
@@ -80,9 +83,9 @@ class _Builder:
         self.keeps_groups = keeps_groups
         self.faults: list[Diagnostic] = []
         # From the id of an `int` tree to the `unary` tree whose minus sign belongs to it.
-        self._signed: dict[int, Tree] = {}
+        self._signed: dict[int, Tree[Token]] = {}
 
-    def run(self, root: Tree) -> n.Program:
+    def run(self, root: Tree[Token]) -> n.Program:
         parents_first: list[Any] = []
         todo: list[Any] = [root]
         while todo:
@@ -107,7 +110,7 @@ class _Builder:
         program: n.Program = built.pop()
         return program
 
-    def _at(self, tree: Tree) -> Span:
+    def _at(self, tree: Tree[Token]) -> Span:
         return Span(tree.meta.start_pos, tree.meta.end_pos, self.source)
 
     def _at_token(self, token: Token) -> Span:
@@ -117,12 +120,12 @@ class _Builder:
 
     # ---- definitions
 
-    def on_start(self, tree: Tree, *defs: n.Def) -> n.Program:
+    def on_start(self, tree: Tree[Token], *defs: n.Def) -> n.Program:
         return n.Program(defs, span=self._at(tree))
 
     def on_definition(
         self,
-        tree: Tree,
+        tree: Tree[Token],
         name: Token,
         generics: tuple[n.Generic, ...],
         params: tuple[n.Param, ...],
@@ -132,14 +135,14 @@ class _Builder:
         at, name_at = self._at(tree), self._at_token(name)
         return n.Def(str(name), generics, params, returns, body, span=at, name_span=name_at)
 
-    def on_generics(self, tree: Tree, *generics: n.Generic) -> tuple[n.Generic, ...]:
+    def on_generics(self, tree: Tree[Token], *generics: n.Generic) -> tuple[n.Generic, ...]:
         return generics
 
-    def on_generic(self, tree: Tree, name: Token, *default: Token) -> n.Generic:
+    def on_generic(self, tree: Tree[Token], name: Token, *default: Token) -> n.Generic:
         value = self._integer(default[1:], self._at(tree)) if default else None
         return n.Generic(str(name), value, span=self._at(tree))
 
-    def on_params(self, tree: Tree, *params: n.Param) -> tuple[n.Param, ...]:
+    def on_params(self, tree: Tree[Token], *params: n.Param) -> tuple[n.Param, ...]:
         for param in params:
             if param.type is None:
                 self._untyped(param)
@@ -149,19 +152,19 @@ class _Builder:
             self._faulty(fault_of_default(param))
         return params
 
-    def on_returns(self, tree: Tree, *returns: n.Param) -> tuple[n.Param, ...]:
+    def on_returns(self, tree: Tree[Token], *returns: n.Param) -> tuple[n.Param, ...]:
         for result in returns:
             self._faulty(fault_of_default(result, is_return=True))
         return returns
 
-    def on_param(self, tree: Tree, *parts: Any) -> n.Param:
+    def on_param(self, tree: Tree[Token], *parts: Any) -> n.Param:
         last = parts[-1]
         default = last if isinstance(last, n.IntLit | n.FloatLit) else None
         *type_, name = parts if default is None else parts[:-1]
         at, name_at = self._at(tree), self._at_token(name)
         return n.Param(str(name), type_[0] if type_ else None, default, span=at, name_span=name_at)
 
-    def on_default(self, tree: Tree, *parts: Token) -> n.IntLit | n.FloatLit:
+    def on_default(self, tree: Tree[Token], *parts: Token) -> n.IntLit | n.FloatLit:
         _, *sign, number = parts
         first, at = parts[1], self._at_token(number)
         if sign:
@@ -188,11 +191,11 @@ class _Builder:
             self.faults.append(fault)
 
     def on_type(
-        self, tree: Tree, name: Token, dims: tuple[n.Expr | n.Dots, ...] | None = None
+        self, tree: Tree[Token], name: Token, dims: tuple[n.Expr | n.Dots, ...] | None = None
     ) -> n.TypeRef:
         return n.TypeRef(str(name), dims, span=self._at(tree))
 
-    def on_dims(self, tree: Tree, *dims: n.Expr | n.Dots) -> tuple[n.Expr | n.Dots, ...]:
+    def on_dims(self, tree: Tree[Token], *dims: n.Expr | n.Dots) -> tuple[n.Expr | n.Dots, ...]:
         return dims
 
     def _untyped(self, param: n.Param) -> None:
@@ -222,7 +225,7 @@ class _Builder:
     # ---- statements
 
     def on_comprehension(
-        self, tree: Tree, target: n.Target, assign: Token, value: n.Expr, *rest: Any
+        self, tree: Tree[Token], target: n.Target, assign: Token, value: n.Expr, *rest: Any
     ) -> n.Comprehension:
         equivalent = next((part for part in rest if isinstance(part, n.Equivalent)), None)
         clauses = next((part for part in rest if isinstance(part, tuple)), ())
@@ -236,34 +239,38 @@ class _Builder:
             op_span=self._at_token(assign),
         )
 
-    def on_assign(self, tree: Tree, op: Token) -> Token:
+    def on_assign(self, tree: Tree[Token], op: Token) -> Token:
         return op
 
-    def on_equivalent(self, tree: Tree, name: Token, args: tuple[n.Arg, ...]) -> n.Equivalent:
+    def on_equivalent(
+        self, tree: Tree[Token], name: Token, args: tuple[n.Arg, ...]
+    ) -> n.Equivalent:
         return n.Equivalent(str(name), args, span=self._at(tree))
 
-    def on_where(self, tree: Tree, *clauses: n.Clause) -> tuple[n.Clause, ...]:
+    def on_where(self, tree: Tree[Token], *clauses: n.Clause) -> tuple[n.Clause, ...]:
         return clauses
 
-    def on_multi_call(self, tree: Tree, *parts: Any) -> n.MultiCall:
+    def on_multi_call(self, tree: Tree[Token], *parts: Any) -> n.MultiCall:
         *targets, callee, args = parts
         return n.MultiCall(tuple(targets), str(callee), args, span=self._at(tree))
 
-    def on_result(self, tree: Tree, name: Token) -> n.Target:
+    def on_result(self, tree: Tree[Token], name: Token) -> n.Target:
         return n.Target(str(name), None, span=self._at(tree), name_span=self._at_token(name))
 
     def on_loop(
-        self, tree: Tree, var: Token, low: n.Expr, high: n.Expr, *body: n.Stmt
+        self, tree: Tree[Token], var: Token, low: n.Expr, high: n.Expr, *body: n.Stmt
     ) -> n.ForLoop:
         return n.ForLoop(str(var), low, high, body, span=self._at(tree))
 
-    def on_target(self, tree: Tree, name: Token, subs: tuple[n.Sub, ...] | None = None) -> n.Target:
+    def on_target(
+        self, tree: Tree[Token], name: Token, subs: tuple[n.Sub, ...] | None = None
+    ) -> n.Target:
         return n.Target(str(name), subs, span=self._at(tree), name_span=self._at_token(name))
 
-    def on_subs(self, tree: Tree, *subs: n.Sub) -> tuple[n.Sub, ...]:
+    def on_subs(self, tree: Tree[Token], *subs: n.Sub) -> tuple[n.Sub, ...]:
         return subs
 
-    def on_args(self, tree: Tree, *args: n.Arg) -> tuple[n.Arg, ...]:
+    def on_args(self, tree: Tree[Token], *args: n.Arg) -> tuple[n.Arg, ...]:
         keyword: n.Keyword | None = None
         for arg in args:
             if isinstance(arg, n.Keyword):
@@ -274,39 +281,39 @@ class _Builder:
                 self.faults.append(Diagnostic("TC019", message, arg.span, "", (note,)))
         return args
 
-    def on_keyword(self, tree: Tree, name: Token, value: n.Expr) -> n.Keyword:
+    def on_keyword(self, tree: Tree[Token], name: Token, value: n.Expr) -> n.Keyword:
         return n.Keyword(str(name), value, span=self._at(tree))
 
-    def on_keyword_type(self, tree: Tree, name: Token, dtype: Token) -> n.Keyword:
+    def on_keyword_type(self, tree: Tree[Token], name: Token, dtype: Token) -> n.Keyword:
         value = n.Name(str(dtype), span=self._at_token(dtype))
         return n.Keyword(str(name), value, span=self._at(tree))
 
-    def on_range(self, tree: Tree, name: Token, low: n.Expr, high: n.Expr) -> n.RangeClause:
+    def on_range(self, tree: Tree[Token], name: Token, low: n.Expr, high: n.Expr) -> n.RangeClause:
         return n.RangeClause(str(name), low, high, span=self._at(tree))
 
-    def on_let(self, tree: Tree, name: Token, value: n.Expr) -> n.Let:
+    def on_let(self, tree: Tree[Token], name: Token, value: n.Expr) -> n.Let:
         return n.Let(str(name), value, span=self._at(tree))
 
-    def on_exists(self, tree: Tree, value: n.Expr) -> n.Exists:
+    def on_exists(self, tree: Tree[Token], value: n.Expr) -> n.Exists:
         return n.Exists(value, span=self._at(tree))
 
     # ---- expressions
 
-    def on_ternary(self, tree: Tree, cond: n.Expr, then: n.Expr, other: n.Expr) -> n.Ternary:
+    def on_ternary(self, tree: Tree[Token], cond: n.Expr, then: n.Expr, other: n.Expr) -> n.Ternary:
         return n.Ternary(cond, then, other, span=self._at(tree))
 
-    def _binary(self, tree: Tree, lhs: n.Expr, op: Any, rhs: n.Expr) -> n.Binary:
+    def _binary(self, tree: Tree[Token], lhs: n.Expr, op: Any, rhs: n.Expr) -> n.Binary:
         return n.Binary(str(op), lhs, rhs, span=self._at(tree), op_span=self._at_token(op))  # type: ignore[arg-type]
 
     on_disjunction = on_conjunction = on_comparison = on_sum = on_product = _binary
     on_either = on_differing = on_common = on_shift = _binary
 
-    def on_unary(self, tree: Tree, op: Any, operand: n.Expr) -> n.Expr:
+    def on_unary(self, tree: Tree[Token], op: Any, operand: n.Expr) -> n.Expr:
         if id(tree.children[1]) in self._signed:
             return operand
         return n.Unary(str(op), operand, span=self._at(tree))  # type: ignore[arg-type]
 
-    def on_float(self, tree: Tree, token: Token) -> n.FloatLit:
+    def on_float(self, tree: Tree[Token], token: Token) -> n.FloatLit:
         at = self._at(tree)
         return n.FloatLit(self._number(token, at), text=str(token), span=at)
 
@@ -319,32 +326,32 @@ class _Builder:
             self.faults.append(Diagnostic("TC017", message, at, "", (note,)))
         return value
 
-    def on_int(self, tree: Tree, token: Token) -> n.IntLit:
+    def on_int(self, tree: Tree[Token], token: Token) -> n.IntLit:
         signed = self._signed.get(id(tree))
         at = self._at(signed or tree)
         sign = () if signed is None else ("-",)
         text = "".join((*sign, token)) if token[1:2] in ("x", "X") else ""
         return n.IntLit(self._integer((*sign, token), at), text=text, span=at)
 
-    def on_group(self, tree: Tree, inner: n.Expr) -> n.Expr:
+    def on_group(self, tree: Tree[Token], inner: n.Expr) -> n.Expr:
         return replace(inner, is_grouped=True) if self.keeps_groups else inner
 
-    def on_cast(self, tree: Tree, dtype: Token, operand: n.Expr) -> n.Cast:
+    def on_cast(self, tree: Tree[Token], dtype: Token, operand: n.Expr) -> n.Cast:
         return n.Cast(str(dtype), operand, span=self._at(tree))
 
-    def on_minmax(self, tree: Tree, op: Any, lhs: n.Expr, rhs: n.Expr) -> n.MinMax:
+    def on_minmax(self, tree: Tree[Token], op: Any, lhs: n.Expr, rhs: n.Expr) -> n.MinMax:
         return n.MinMax(str(op), lhs, rhs, span=self._at(tree))  # type: ignore[arg-type]
 
-    def on_apply(self, tree: Tree, name: Token, args: tuple[n.Arg, ...]) -> n.Apply:
+    def on_apply(self, tree: Tree[Token], name: Token, args: tuple[n.Arg, ...]) -> n.Apply:
         return n.Apply(str(name), args, span=self._at(tree), name_span=self._at_token(name))
 
-    def on_extent(self, tree: Tree, name: Token, _point: Token, *dim: Token) -> n.Extent:
+    def on_extent(self, tree: Tree[Token], name: Token, _point: Token, *dim: Token) -> n.Extent:
         return n.Extent(str(name), self._integer(dim, self._at(tree)), span=self._at(tree))
 
-    def on_name(self, tree: Tree, name: Token) -> n.Name:
+    def on_name(self, tree: Tree[Token], name: Token) -> n.Name:
         return n.Name(str(name), span=self._at(tree))
 
-    def on_dots(self, tree: Tree) -> n.Dots:
+    def on_dots(self, tree: Tree[Token]) -> n.Dots:
         return n.Dots(span=self._at(tree))
 
     def _integer(self, tokens: tuple[str, ...], at: Span) -> int:

@@ -1,8 +1,8 @@
-"""Text to syntax tree: the parser of the grammar's tables and what surrounds it.
+"""Text to syntax tree: Lark's LALR(1) parser and what surrounds it.
 
-The tables, which Lark makes, lie beside the grammar (`tables.py`). Lark itself is loaded where a
-text is refused, to say why. That the grammar holds in strict mode is tested; users do not need the
-package that this mode takes.
+The first `parse` loads lark, `import tcdsl` does not; Lark's tables lie beside the grammar
+(`tables.py`). That the grammar holds in strict mode is tested; users do not need the package that
+this mode takes.
 
 After a fault reading goes on at the next line that begins with `def`, the only place where no fault
 can follow from the one before: where a statement ends is not marked.
@@ -17,7 +17,6 @@ from typing import Any
 from tcdsl.grammar.text import tables
 from tcdsl.grammar.text.builder import build
 from tcdsl.grammar.text.errors import MAX_SHOWN, Diagnostic, InternalError, raise_all
-from tcdsl.grammar.text.lalr import Parser
 from tcdsl.grammar.text.nodes import Program
 from tcdsl.grammar.text.refusal import refusal_of
 from tcdsl.grammar.text.source import MAX_TEXT_BYTES, Source, Span
@@ -25,7 +24,6 @@ from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.syntax import explain
 
 _UNREADABLE = re.compile("[\\0\ud800-\udfff]")  # the end of a C string; halves of characters
-_WITHOUT_REASON = "a text was refused without a reason"
 _NEXT_DEF = re.compile(r"^[ \t]*def(?![A-Za-z0-9_])", re.MULTILINE)
 
 
@@ -57,24 +55,10 @@ def parse(text: str, name: str = "<text>", *, keeps_groups: bool = False) -> Pro
     >>> parse("def f(float(N) A) -> (B) { B(i) = 2 * A(i) }").defs[0].name
     'f'
     """
-    source = Source(text, name)
-    raise_all(_unreadable(source))
-    reader = own_parser()
-    read = None if reader is None else reader.parse(text)
-    if read is None:
-        return _by_lark(source, keeps_groups)
-    program, faults = build(read, source, keeps_groups=keeps_groups)
-    raise_all(faults)
-    if program is None:
-        raise InternalError(_WITHOUT_REASON)
-    return program
-
-
-def _by_lark(source: Source, keeps_groups: bool) -> Program:
-    """Return what Lark reads of a text that our tables refuse; or say why it is no program."""
     from lark.exceptions import UnexpectedInput
 
-    text = source.text
+    source = Source(text, name)
+    raise_all(_unreadable(source))
     faults: list[Diagnostic] = []
     start = 0
     while len(faults) < MAX_SHOWN:
@@ -95,7 +79,7 @@ def _by_lark(source: Source, keeps_groups: bool) -> Program:
                 return program
             break
     raise_all(faults)
-    raise InternalError(_WITHOUT_REASON)
+    raise InternalError("a text was refused without a reason")
 
 
 def _unreadable(source: Source) -> list[Diagnostic]:
@@ -112,12 +96,6 @@ def _unreadable(source: Source) -> list[Diagnostic]:
 
 
 @cache
-def own_parser() -> Parser | None:
-    """Return the parser of our tables, made at its first use; None where there is none."""
-    return tables.read()
-
-
-@cache
 def lark_parser() -> Any:
-    """Return Lark's parser of tc.lark, made at its first use."""
-    return tables.read_by_lark() or tables.built()
+    """Return the parser of tc.lark, made at its first use."""
+    return tables.read() or tables.built()

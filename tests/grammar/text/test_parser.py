@@ -18,7 +18,7 @@ from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text import tables
 from tcdsl.grammar.text.errors import InternalError, TCSyntaxError
 from tcdsl.grammar.text.format import format_program
-from tcdsl.grammar.text.parser import own_parser, parse
+from tcdsl.grammar.text.parser import lark_parser, parse
 from tests.tiers import sampled
 
 CATALOG = json.loads((Path(__file__).parents[2] / "data" / "tc_catalog.json").read_text())
@@ -42,27 +42,14 @@ def test_the_grammar_is_strict_lalr() -> None:
 
 
 def test_the_tables_beside_the_grammar_are_its_own() -> None:
-    own, kept, built = tables.read(), tables.read_by_lark(), tables.built()
-    assert own is not None, f"they are of another grammar: see {tables.__file__}"
+    kept, built = tables.read(), tables.built()
     assert kept is not None, f"they are of another Lark or grammar: see {tables.__file__}"
     for entry in (*CATALOG, {"tc": EVERYTHING}):
-        tree = built.parse(entry["tc"])
-        assert kept.parse(entry["tc"]) == tree
-        assert placed(own.parse(entry["tc"])) == placed(tree)
+        assert kept.parse(entry["tc"]) == built.parse(entry["tc"])
     for cut in range(0, len(EVERYTHING), 397):
         for between in ("@", "def", "argmax=!"):
             text = EVERYTHING[:cut] + between + EVERYTHING[cut + 2 :]
             assert told(kept, text) == told(built, text)
-            assert own.parse(text) is None
-
-
-def placed(part: Any) -> object:
-    """Return a tree, Lark's or ours, as plain values with the places of all its parts."""
-    if isinstance(part, str):
-        token: Any = part
-        return str(part), token.type, token.start_pos, token.end_pos
-    place = getattr(part.meta, "start_pos", -1), getattr(part.meta, "end_pos", -1)
-    return part.data, *place, *map(placed, part.children)
 
 
 def told(parser: Any, text: str) -> object:
@@ -77,40 +64,26 @@ def told(parser: Any, text: str) -> object:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "what", "other"),
-    [
-        ("tables.json", "lark", "0.1"),
-        ("tables.json", "grammar", "0" * 64),
-        ("lalr.json", "grammar", "0" * 64),
-    ],
-)
+@pytest.mark.parametrize(("what", "other"), [("lark", "0.1"), ("grammar", "0" * 64)])
 def test_tables_of_another_lark_or_grammar_are_not_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str, other: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str, other: str
 ) -> None:
-    kept = json.loads((tables.HERE / name).read_text())
-    (tmp_path / name).write_text(json.dumps({**kept, what: other}))
+    kept = json.loads((tables.HERE / "tables.json").read_text())
+    (tmp_path / "tables.json").write_text(json.dumps({**kept, what: other}))
     (tmp_path / "tc.lark").write_text((tables.HERE / "tc.lark").read_text())
     monkeypatch.setattr(tables, "HERE", tmp_path)
-    assert (tables.read if name == "lalr.json" else tables.read_by_lark)() is None
+    assert tables.read() is None
 
 
-def test_a_text_that_our_tables_do_not_read_is_larks(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = parse(EVERYTHING)
-    monkeypatch.setattr("tcdsl.grammar.text.parser.own_parser", lambda: None)
-    assert parse(EVERYTHING) == usual
-
-
-@pytest.mark.parametrize("name", ["lalr.json", "tables.json"])
 @pytest.mark.parametrize("damaged", [None, "", "[]", "{}", '{"lark": "', "\x00" * 9, "[" * 100_000])
 def test_damaged_tables_are_told_with_their_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str | None, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str | None
 ) -> None:
     if damaged is not None:
-        (tmp_path / name).write_text(damaged)
+        (tmp_path / "tables.json").write_text(damaged)
     monkeypatch.setattr(tables, "HERE", tmp_path)
-    with pytest.raises(InternalError, match=rf"{name}', which came .*: install tcdsl again"):
-        (tables.read if name == "lalr.json" else tables.read_by_lark)()
+    with pytest.raises(InternalError, match=r"tables.json', which came .*: install tcdsl again"):
+        tables.read()
 
 
 def test_tables_without_their_content_are_told(
@@ -121,7 +94,7 @@ def test_tables_without_their_content_are_told(
     (tmp_path / "tc.lark").write_text((tables.HERE / "tc.lark").read_text())
     monkeypatch.setattr(tables, "HERE", tmp_path)
     with pytest.raises(InternalError, match="install tcdsl again"):
-        tables.read_by_lark()
+        tables.read()
     assert tables.built().parse(EVERYTHING)
 
 
@@ -131,11 +104,8 @@ def test_a_text_of_the_original_parses(entry: dict[str, str]) -> None:
     assert entry["def_name"] in names
 
 
-def test_a_text_without_faults_loads_no_lark() -> None:
-    code = (
-        "import sys; from tcdsl.grammar.text.parser import parse\n"
-        "parse('def f(float(N) A) -> (B) { B(i) = 2 * A(i) }'); sys.exit('lark' in sys.modules)"
-    )
+def test_parser_module_loads_no_lark() -> None:
+    code = "import sys, tcdsl.grammar.text.parser; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -367,7 +337,7 @@ def test_no_text_is_too_deep_to_be_refused(text: str) -> None:
 
 @pytest.mark.wide
 def test_parsers_in_many_threads_give_the_same() -> None:
-    own_parser.cache_clear()
+    lark_parser.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         programs = list(pool.map(parse, [EVERYTHING] * 32))
     assert all(program == programs[0] for program in programs)

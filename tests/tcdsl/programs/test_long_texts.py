@@ -20,7 +20,7 @@ from tcdsl.codegen.loops.shorten import LONGEST
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.check.definition import check
-from tcdsl.grammar.text.parser import own_parser, parse
+from tcdsl.grammar.text.parser import lark_parser, parse
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc
@@ -203,7 +203,7 @@ def work_of(text: str, *, backwards: bool) -> dict[str, int]:
 def test_twice_the_text_is_twice_the_work(
     text: Callable[[int], str], n: int, backwards: bool
 ) -> None:
-    own_parser()  # made at the first use
+    lark_parser()  # built at the first use
     once, twice = (work_of(text(k), backwards=backwards) for k in (n, 2 * n))
     for name, calls in once.items():
         assert twice[name] <= 2.25 * calls + 2000, f"{name}: {calls} calls, then {twice[name]}"
@@ -230,7 +230,7 @@ def test_a_condition_stands_once_in_the_gradient() -> None:
 def test_twice_the_statements_are_twice_the_work(
     text: Callable[[int], str], n: int, backwards: bool
 ) -> None:
-    own_parser()
+    lark_parser()
     once, twice = (work_of(text(k), backwards=backwards) for k in (n, 2 * n))
     for name in ("lower", "emit") if backwards else ():  # groups of up to 24 sums grow until then
         del once[name]
