@@ -2,7 +2,7 @@
  *
  * The functions of smath.h lane by lane, which compilers make vector code of; and those that have a
  * quicker form where all lanes are ordinary, with the lane by lane one behind a branch that is
- * rarely taken. They are within the same bounds. vmath_avx512.h has more of them.
+ * rarely taken. They are within the same bounds. vmath_avx512.h and vmath_avx2.h have more of them.
  */
 #ifndef TC_VMATH_H
 #define TC_VMATH_H
@@ -209,13 +209,19 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
 
 #define TC_TABLED(S, T, N)                                                                        \
   TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                     \
-  TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N)                                                \
   TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N) TC_LANES2(atan2, S, T, N)
+#define TC_BY_PIECES(S, T, N) TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
-#define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N) TC_LANES2(pow, S, f64, N)
+#define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N) TC_BY_PIECES(S, f64, N) TC_LANES2(pow, S, f64, N)
 #else
+#if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
+#include "vmath_avx2.h"
+#define TC_BY_PIECES_f32(S, N)
+#else
+#define TC_BY_PIECES_f32(S, N) TC_BY_PIECES(S, f32, N)
+#endif
 TC_FN tc_native_f32 TC_F32(exp)(tc_native_f32 x) {
   tc_f32 a[TC_VL_f32] __attribute__((aligned(64)));
   /* of the scalar text gcc makes choices between results, which take longer */
@@ -238,9 +244,9 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_power_f32(a[i], b[i], c[i]);
   return TC_F32(load)(a);
 }
-#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N)
+#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N) TC_BY_PIECES_f32(S, N)
 #define TC_TABLED_f64(S, N)                                                                       \
-  TC_TABLED(S, f64, N) TC_LANES1(exp, S, f64, N) TC_LANES2(pow, S, f64, N)
+  TC_TABLED(S, f64, N) TC_BY_PIECES(S, f64, N) TC_LANES1(exp, S, f64, N) TC_LANES2(pow, S, f64, N)
 #endif
 
 /* Those that have a form of their own above, in float32. */
