@@ -151,10 +151,14 @@ def looked_through(panel: Panel, part: TaskBlock, now: DepthPass) -> tuple[list[
     return names.stmts, names.let("word_flags", flags)
 
 
-def kept_panels(panel: Panel, block: TaskBlock, k0: Expr) -> Stmt:
-    """Declare where the panels of a block's columns lie, from one depth on, of a b packed ahead."""
+def kept_panels(panel: Panel, block: TaskBlock, k0: Expr, behind: Expr | None = None) -> Stmt:
+    """Declare where the panels of a block's columns lie, from one depth on, of a b packed ahead.
+
+    behind: elements of panels before those that are meant.
+    """
     assert panel.kept is not None
     first = b.add(b.mul(block.n0, panel.extents().k), b.mul(k0, block.columns))
+    first = first if behind is None else b.add(first, behind)
     base = b.offset(Field(b.ARGS, "shared", Opaque("char *")), panel.kept)
     v = area(panel, "packed_b")
     return Let(v, b.offset(Cast(base, v.type), first))

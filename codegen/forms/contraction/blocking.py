@@ -21,7 +21,8 @@ class Extents:
     output, whether the matrices of a group lie inside each other: those of a and b are packed
     together, the output's stored together. whole: the sum is not cut into passes, since the output
     cannot hold partial sums. dots, streams: the dot method, the stream method is possible. turns:
-    the dot method turns b around first, which is not contiguous along k.
+    the dot method turns b around first, which is not contiguous along k. shares_b: all threads
+    together may pack b before the tasks.
     """
 
     outer: Expr
@@ -41,6 +42,7 @@ class Extents:
     lanes: int
     bytes: int
     turns: bool = False
+    shares_b: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tcdsl.codegen.forms.contraction.schedule import (
     grid_cost,
     least_columns,
     least_rows,
+    packing_weights,
     packs_a,
     packs_b,
     panel_step,
@@ -34,11 +35,15 @@ from tcdsl.codegen.forms.contraction.thin import (
     strip_depth,
     takes_streams,
 )
-from tcdsl.codegen.loops.build import c64, ceil_div, max64, value_of
+from tcdsl.codegen.loops.build import c64, ceil_div, div, max64, mul, value_of
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import wall_ns
 from tcdsl.grammar.text.dataclass import dataclass
+
+TOGETHER = 1 << 16  # elements of b from which on packing them once is worth a phase of its own
+AFAR = 32  # panels that another thread has packed lie in the third level: this part of a task more
+MOST_BYTES = 1 << 26  # beyond, a copy of a factor is too much
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +92,14 @@ def choose(
     if threads > 1 and best * number(x.outer) > parallel_from(machine):
         options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
 
+        once = number(div(mul(packed[1], x.n, packing_weights(machine)[1]), threads))
+
         def cost_of(option: tuple[int, int]) -> int:
             i, j = map(c64, option)
-            return number(grid_cost(x, machine, c64(threads), mr_, nv_, i, j, *packed))
+            is_once = number(packed[1]) and not dot and is_shared(x, option[0])
+            own = c64(0) if is_once else packed[1]
+            cost = grid_cost(x, machine, c64(threads), mr_, nv_, i, j, packed[0], own)
+            return number(cost) + (once + number(cost) // AFAR) * is_once
 
         mt, nt = min(options, key=cost_of)
     method = DOT if dot else PANEL
@@ -98,11 +108,19 @@ def choose(
     )
 
 
+def is_shared(x: Extents, blocks_m: int) -> bool:
+    """Whether panels of b are packed once for all tasks: several blocks of rows ask for them."""
+    elements = number(x.n) * number(x.k)
+    if not x.shares_b or not TOGETHER <= elements <= MOST_BYTES // x.bytes:
+        return False
+    return number(x.groups) * blocks_m > 1
+
+
 def _stream(x: Extents, machine: Machine, threads: int) -> ContractionChoice:
     """Return the schedule of the stream method."""
     rows = stream_rows(x, machine)
     vectors = stream_vectors(machine, rows)
-    pack_a = stream_packs_a(x, rows)
+    pack_a = stream_packs_a(x)
     nt = number(stream_stretches(x, machine))
     if threads > 1 and number(stream_cost(x, machine)) * number(x.outer) > parallel_from(machine):
 
@@ -150,7 +168,7 @@ def predicted(
     if c.pack_a:
         half_cycles += blocks_n * m * k
     if c.pack_b:
-        half_cycles += blocks_m * n * k
+        half_cycles += (1 if is_shared(x, blocks_m) else blocks_m) * n * k
     return busiest(half_cycles)
 
 

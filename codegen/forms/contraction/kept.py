@@ -1,4 +1,8 @@
-"""Panels of a factor that no turn of a loop writes: packed once, before the loop."""
+"""Panels of a factor that are packed once, ahead.
+
+Before a loop of which no turn writes it; or before the tasks of a product, where several blocks of
+rows ask for them, by all threads together.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,23 @@ from math import prod
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.blocking import PANEL, Blocking
-from tcdsl.codegen.forms.contraction.choice import ContractionChoice, choose, number, predicted
+from tcdsl.codegen.forms.contraction.choice import (
+    MOST_BYTES,
+    ContractionChoice,
+    choose,
+    number,
+    predicted,
+)
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import packing_ahead
 from tcdsl.codegen.forms.contraction.schedule import register_tiles
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr, Function
 from tcdsl.grammar.types.dtypes import FLOAT64
 
-_MOST_BYTES = 1 << 26  # beyond, a copy of a factor is too much
 _PACK_NS = 0.5  # an element
+_EACH = 2  # tasks of a thread, since another process may have its core
 
 
 def loop_ahead(ctx: Context, panel: Panel) -> int | None:
@@ -38,7 +49,7 @@ def loop_ahead(ctx: Context, panel: Panel) -> int | None:
     x = panel.extents()
     extents = [b.value_of(x.n), b.value_of(x.k)]
     known = [e for e in extents if e is not None]
-    if len(known) < len(extents) or prod(known) * x.bytes > _MOST_BYTES:
+    if len(known) < len(extents) or prod(known) * x.bytes > MOST_BYTES:
         return None
     symbols = {*p.b.offset.symbols()}.union(*(s.symbols() for _, s in p.b.strides))
     home, found = program.buffer(p.b.buffer).home, None
@@ -75,16 +86,42 @@ def packed_ahead(ctx: Context, panel: Panel, c: ContractionChoice) -> Contractio
 
 def with_packing(ctx: Context, panel: Panel, g: Blocking, lowered: Lowered, loop: int) -> Lowered:
     """Return what a group is lowered to, with the phase before a loop that packs its b."""
-    packing = packing_ahead(panel, g)
-    x = panel.extents()
-    elements = number(x.n) * number(x.k)
+    function, phase = _packing(ctx, panel, g)
     return replace(
         lowered,
         title=lowered.title.replace("packed", "ahead of the loop packed"),
-        functions=(*lowered.functions, packing),
-        ahead=(Phase(packing.name, g.nt, b.const(elements * _PACK_NS, FLOAT64)),),
+        functions=(*lowered.functions, function),
+        ahead=(phase,),
         ahead_of=loop,
-        kept_bytes=b.c64(elements * x.bytes),
+        kept_bytes=_bytes(panel),
         kept_param=ctx.param_base,
         params_used=1,
     )
+
+
+def packed_together(ctx: Context, panel: Panel, g: Blocking, lowered: Lowered) -> Lowered:
+    """Return what a group is lowered to, with a first phase in which all threads pack its b."""
+    function, phase = _packing(ctx, panel, g)
+    return replace(
+        lowered,
+        title=lowered.title.replace("packed", "together packed"),
+        functions=(*lowered.functions, function),
+        phases=(phase, *lowered.phases),
+        shared_bytes=_bytes(panel),
+    )
+
+
+def _packing(ctx: Context, panel: Panel, g: Blocking) -> tuple[Function, Phase]:
+    """Return the phase that packs all of b, in a few tasks for each thread."""
+    panels, blocks = number(b.ceil_div(g.nc, b.mul(g.nv, panel.lanes))), number(g.nt)
+    wanted = min(panels, -(-_EACH * ctx.spec.threads // max(blocks, 1)))
+    parts = -(-panels // -(-panels // wanted))  # none of them is empty
+    function = packing_ahead(panel, g, b.c64(parts))
+    x = panel.extents()
+    cost = b.const(number(x.n) * number(x.k) * _PACK_NS, FLOAT64)
+    return function, Phase(function.name, b.c64(blocks * parts), cost)
+
+
+def _bytes(panel: Panel) -> Expr:
+    x = panel.extents()
+    return b.c64(number(x.n) * number(x.k) * x.bytes)

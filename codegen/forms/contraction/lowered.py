@@ -9,8 +9,18 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
-from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, number
-from tcdsl.codegen.forms.contraction.kept import loop_ahead, turn_ns, with_packing
+from tcdsl.codegen.forms.contraction.choice import (
+    ContractionChoice,
+    blocking_of,
+    is_shared,
+    number,
+)
+from tcdsl.codegen.forms.contraction.kept import (
+    loop_ahead,
+    packed_together,
+    turn_ns,
+    with_packing,
+)
 from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_of
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import phase
@@ -49,8 +59,11 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
         tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
     is_packed = choice.method == PANEL and b.value_of(g.pack_b) == 1
     loop = loop_ahead(ctx, panel) if is_packed else None
+    together = loop is None and is_packed and is_shared(sizes, number(g.mt))
     if loop is not None:
         panel = replace(panel, kept=b.plan_param(ctx.param_base))
+    elif together:
+        panel = replace(panel, kept=ctx.shared_base)
     far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine, a_is_far=far))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
@@ -58,6 +71,8 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     lowered = _lowered(
         ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"
     )
+    if together:
+        return packed_together(ctx, panel, g, lowered)
     return lowered if loop is None else with_packing(ctx, panel, g, lowered, loop)
 
 

@@ -209,6 +209,7 @@ class Panel:
             lanes=self.lanes,
             bytes=self.dtype.size_bytes,
             turns=self.turns,
+            shares_b=self._has_one_b(),
         )
 
     def _has_dots(self) -> bool:
@@ -223,6 +224,12 @@ class Panel:
         plain = plain and not p.statement.is_ragged and self.words is None
         plain = plain and p.term == "product"
         return lines and along and plain
+
+    def _has_one_b(self) -> bool:
+        """Whether b is one matrix, for whose panels all outer points ask, and no words."""
+        p = self.problem
+        alone = self.neighbours is None and not any(p.b.uses(i.name) for i in p.outer)
+        return alone and self.words is None and not p.statement.is_ragged
 
     @property
     def turns(self) -> bool:

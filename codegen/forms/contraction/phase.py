@@ -100,19 +100,31 @@ def prepared(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[list[Function
     return functions, head
 
 
-def packing_ahead(panel: Panel, g: Blocking) -> Function:
-    """Return the phase that packs all of b once, before the loop: tasks are blocks of columns."""
+def packing_ahead(panel: Panel, g: Blocking, parts: Expr) -> Function:
+    """Return the phase that packs all of b once: tasks are parts of blocks of columns."""
     p, ops, x = panel.problem, panel.operands, panel.extents()
     task, k0 = panel.var("task"), panel.var("k0")
     columns_at, passes = Lets(panel.var), Lets(panel.var)
-    n0 = columns_at.let("n0", b.mul(task, g.nc))
+    counts = [("at_part", parts), ("at_block", g.nt)]
+    part, number = columns_at.digits(task, counts, lambda _: "rest")
+    n0 = columns_at.let("n0", b.mul(number, g.nc))
     columns = columns_at.let("block_columns", _least(g.nt, g.nc, b.sub(x.n, n0)))
+    width = b.mul(g.nv, panel.lanes)
+    each = b.mul(b.ceil_div(b.ceil_div(g.nc, width), parts), width)
+    first = columns_at.let("first", b.min64(b.mul(part, each), columns))
+    own = columns_at.let("part_columns", _least(parts, each, b.sub(columns, first)))
     none = b.c64(0)
     block = TaskBlock({}, b.c64(1), none, n0, none, columns, none)
     depth = passes.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
     body = b.block(
-        kept_panels(panel, block, k0),
-        packing(panel, "b", g, block, DepthPass(k0, depth, none)),
+        kept_panels(panel, block, k0, b.mul(first, depth)),
+        packing(
+            panel,
+            "b",
+            g,
+            replace(block, n0=b.add(n0, first), columns=own),
+            DepthPass(k0, depth, none),
+        ),
     )
     nest = b.loop(
         task,

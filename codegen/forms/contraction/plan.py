@@ -251,7 +251,7 @@ def _packs(x: Extents, machine: Machine, mr: Expr, nv: Expr, is_stream: Expr) ->
     panel = packs_a(x, nv), packs_b(x, machine, mr)
     if value_of(is_stream) == 0:
         return panel
-    stream = stream_packs_a(x, mr), c64(0)
+    stream = stream_packs_a(x), c64(0)
     both = tuple(
         p if value_of(s) == value_of(p) is not None else select(is_stream, s, p)
         for s, p in zip(stream, panel, strict=True)

@@ -305,6 +305,11 @@ def block_shape(
     return name("block_m", mc), name("block_n", nc)
 
 
+def packing_weights(machine: Machine) -> tuple[int, int]:
+    """Return what packing a step of a row of a, of a column of b costs, in points of a sum."""
+    return (16, 10) if machine.has_few_registers else (8, 8)
+
+
 def grid_cost(
     x: Extents,
     machine: Machine,
@@ -326,7 +331,7 @@ def grid_cost(
     blocks_n = name("blocks_n", ceil_div(x.n, nc))
     columns = name("columns", mul(x.groups, ceil_div(x.m, mc)))  # tasks of the same columns
     tasks = name("tasks", max64(mul(columns, blocks_n), 1))
-    by_row, by_column = (16, 10) if machine.has_few_registers else (8, 8)
+    by_row, by_column = packing_weights(machine)
 
     def work(width: Expr) -> Expr:
         points = add(mul(mc, width), mul(pack_a, mc, by_row), mul(pack_b, width, by_column))

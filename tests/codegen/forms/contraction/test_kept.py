@@ -1,4 +1,4 @@
-"""Factors that no turn of a loop writes are packed once, before the loop."""
+"""Factors are packed once: before a loop of which no turn writes them, or before all tasks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(41)
 HEAD = "def f(float(B,N) A, float(N,N) U, float(T,N,N) V, float(Q,R,N) W, int32 n0) -> (H, Z) {{\n"
@@ -99,3 +100,25 @@ def test_panels_are_found_whatever_blocks_and_passes_they_lie_in(b: int) -> None
     p = made(swapped, b=b)
     assert "ahead of the loop" in title(p, "+=!")
     differential([Case(p, exact=True)], terms=256)
+
+
+BROADCAST = "def f(float(T,M,K) A, float(K,N) B) -> (C) { C(t, m, n) +=! A(t, m, k) * B(k, n) }"
+PLAIN = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+SUMMED = "def f(float(D,M,C) A, float(N,C,D) B) -> (O) { O(n, m) +=! A(d, m, c) * B(n, c, d) }"
+SHARED: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Value]]] = [
+    (SUMMED, (33, 90, 24), (61, 24, 33), {"rows": 2}),
+    (PLAIN, (50, 701), (701, 131), {"rows": 2, "cols": 2, "pack_b": True}),
+    (PLAIN, (25, 1301), (1301, 67), {"rows": 3, "cols": 1, "pack_b": True, "tile": "4x1"}),
+    (BROADCAST, (2, 50, 520), (520, 131), {"rows": 2, "cols": 3, "pack_b": True}),
+]  # fmt: skip
+
+
+@sampled("case", range(len(SHARED)), keep=1)
+def test_blocks_of_rows_share_the_panels_of_b(case: int) -> None:
+    """Whatever parts, blocks and passes they lie in."""
+    text, a, b, values = SHARED[case]
+    p = problem(text, floats(*a), floats(*b))
+    config = Config.of({f"g0.{name}": value for name, value in values.items()})
+    described = compiler.describe(p.program, spec_of(p, exact=True), config, detect(), p.sizes)
+    assert "together packed" in described[0][1]
+    differential([Case(p, exact=True, config=config)], terms=1400)
