@@ -46,7 +46,7 @@ def _needs(values: Sequence[Any]) -> int:
 
 def _begin(forms: Texted, call: KernelCall, values: Sequence[Any]) -> None:
     """Have what will serve the way back built, unless only the way back itself knows its calls."""
-    if not is_possible(call.variant):
+    if not is_possible(call.variant) or not _has_float(call):
         return
     way = forms.recipes.way(call.variant, _needs(values))
     if way is None:
@@ -61,6 +61,12 @@ def _begin(forms: Texted, call: KernelCall, values: Sequence[Any]) -> None:
     )
     to_come = CallToCome(back.text.generics(dtype), given)
     back.begun.begin(back.dispatch, form_of(operands), to_come)
+
+
+def _has_float(call: KernelCall) -> bool:
+    """Whether a call has an output that gradients pass; one of places or bools is not recorded."""
+    kinds = [dtype_of(np.dtype(kind)) for kind, _ in call.return_types]
+    return any(kind is not None and kind.is_floating_point for kind in kinds)
 
 
 def _to_come(code: int, call: KernelCall, values: Sequence[Any]) -> Any:

@@ -101,3 +101,9 @@ def test_nothing_is_begun_where_nothing_is_recorded(begun: list[bytes]) -> None:
     op = op_of_text(TURNED)
     op(from_numpy(np.ones((3, 5), np.float32)), 2.0)
     assert begun == []
+
+
+def test_nothing_is_begun_of_a_call_without_a_float_output(begun: list[bytes]) -> None:
+    op = op_of_text("def best<T>(T(M,N) A) -> (O) { O(m) argmax=! A(m, n) }")
+    assert op(ones(3, 5)).tolist() == [0, 0, 0]
+    assert begun == []
