@@ -8,10 +8,11 @@ what is shown is arranged here, when it is asked for.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.core import Node
+from tcdsl.ops.node_names import Composed
 
 __all__ = ["Drawn", "edges_of"]
 
@@ -89,8 +90,8 @@ def edges_of(name: str, raw: Sequence[Edge]) -> tuple[Edge, ...]:
     raw : (node, number of its output) for each operand
     """
     short = name.partition("Backward")[0]
-    if len(raw) == 3 and name in ("AddmmBackward0", "ViewBackward0"):
-        return _of_linear(*raw, is_matrix=name == "AddmmBackward0")
+    if isinstance(name, Composed):
+        return _COMPOSED[name.of](name, *raw)
     inner = _OVER.get(short)
     below = raw[0][0] if raw else None
     if inner and isinstance(below, Node) and below.name() == f"{inner}Backward0":
@@ -114,10 +115,20 @@ def _source(edge: Edge) -> Edge:
     return edge
 
 
-def _of_linear(x: Edge, w: Edge, b: Edge, *, is_matrix: bool) -> tuple[Edge, ...]:
+def _of_linear(name: str, x: Edge, w: Edge, *bias: Edge) -> tuple[Edge, ...]:
     """Return what is below a linear layer: a product of matrices, of views where x is none."""
     turned = NOBODY if w[0] is None else _drawn("TBackward0", w)
-    if is_matrix:
-        return b, x, turned
+    if name in ("AddmmBackward0", "MmBackward0"):
+        return *bias, x, turned
     flat = NOBODY if x[0] is None else _drawn("ViewBackward0", x)
-    return (_drawn("AddmmBackward0", b, flat, turned),)
+    return (_drawn("AddmmBackward0" if bias else "MmBackward0", *bias, flat, turned),)
+
+
+def _of_cross_entropy(name: str, x: Edge, *rest: Edge) -> tuple[Edge, ...]:
+    return (_drawn("LogSoftmaxBackward0", x),)
+
+
+_COMPOSED: dict[str, Callable[..., tuple[Edge, ...]]] = {
+    "linear": _of_linear,
+    "cross_entropy": _of_cross_entropy,
+}

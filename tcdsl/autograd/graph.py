@@ -233,8 +233,10 @@ def _around(hooks: dict[int, tuple[int, Any]], outputs: Any, inputs: Any) -> Any
 def _node_type(name: str) -> type[Node]:
     """Return the type of nodes of a name, which scripts that draw a graph read."""
     inner: Any = Node.next_functions  # of the core, as it records them
-    shown = property(lambda node: edges_of(name, inner.__get__(node)))
-    return type(name, (Node,), {"__slots__": (), "__module__": "builtins", "next_functions": shown})
+    shown = property(lambda node: edges_of(node.name(), inner.__get__(node)))
+    return type(
+        str(name), (Node,), {"__slots__": (), "__module__": "builtins", "next_functions": shown}
+    )
 
 
 class GradientEdge(NamedTuple):

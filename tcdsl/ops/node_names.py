@@ -68,6 +68,21 @@ _SAID = {
         "LinalgVectorNormBackward0",
     ),
 }
+
+
+class Composed(str):
+    """The name of a node that stands for several of PyTorch's; `of`: which."""
+
+    of: str
+
+
+def _composed(of: str, *names: str) -> list[str]:
+    made = [Composed(name) for name in names]
+    for name in made:
+        name.of = of
+    return [*made]
+
+
 _REDUCED = {"mean": "MeanBackward0", "sum": "SumBackward0"}
 Operands = Sequence[Any]
 
@@ -86,14 +101,19 @@ def _by_rank(*names: str) -> Callable[[Operands], str]:
     return lambda operands: names[min(operands[0].ndim, len(names) - 1)]
 
 
-_nll = _by_rank(*["NllLossBackward0"] * 3, "NllLoss2DBackward0")
+_NLL = *["NllLossBackward0"] * 3, "NllLoss2DBackward0"
+_nll, _cross_entropy = _by_rank(*_NLL), _by_rank(*_composed("cross_entropy", *_NLL))
 _BY_FORM: dict[str, Callable[[Operands], str]] = {
-    "cross_entropy": _nll,
-    "cross_entropy_mean": _nll,
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_mean": _cross_entropy,
     "div": _of_numbers("DivBackward0", "MulBackward0"),
     "each_pow": _pow,
-    "linear": _by_rank("", "SqueezeBackward4", "MmBackward0", "UnsafeViewBackward0"),
-    "linear_bias": _by_rank("", "ViewBackward0", "AddmmBackward0", "ViewBackward0"),
+    "linear": _by_rank(
+        "", *_composed("linear", "SqueezeBackward4", "MmBackward0", "UnsafeViewBackward0")
+    ),
+    "linear_bias": _by_rank(
+        "", *_composed("linear", "ViewBackward0", "AddmmBackward0", "ViewBackward0")
+    ),
     "nll": _nll,
     "nll_mean": _nll,
     "nll_weighted": _nll,

@@ -86,7 +86,8 @@ OTHERS = [
     "nn.LayerNorm(3)(x)", "nn.GroupNorm(1, 3)(z)", "F.embedding(i, y)", "torch.where(x > 0, y, w)",
     "F.max_pool2d(nn.Conv2d(3, 2, 3)(z), 2)", "F.avg_pool2d(nn.Conv2d(3, 2, 3)(z), 2)", "y.sum(0)",
     "torch.addmm(y[:, :2], y, torch.ones(3, 2))", "torch.cat([y, w])", "y.scatter(0, i[None], w)",
-    "F.nll_loss(y, i)", "1 - y", "2**y",
+    "F.nll_loss(y, i)", "F.cross_entropy(y, i)", "nn.Linear(3, 2, bias=False)(x)",
+    "nn.Linear(3, 2, bias=False)(x[None])", "1 - y", "2**y",
 ]  # fmt: skip
 
 
