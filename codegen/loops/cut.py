@@ -49,6 +49,8 @@ def cut(unit: Unit) -> Unit:
 
 
 def _function(f: Function) -> Function:
+    if not any(isinstance(s, For) and s.mark == Simd() for s in walk_stmt(f.body)):
+        return f
     taken = {p.name for p in f.params}
     for e in all_exprs(f.body):
         if isinstance(e, Var | Elem):
@@ -58,7 +60,7 @@ def _function(f: Function) -> Function:
     def visit(s: Stmt) -> Stmt:
         return _cut(s, taken) if isinstance(s, For) and s.mark == Simd() else s
 
-    return replace(f, body=map_stmt(f.body, visit, lambda e: e))
+    return replace(f, body=map_stmt(f.body, visit))
 
 
 def _cut(s: For, taken: set[str]) -> Stmt:

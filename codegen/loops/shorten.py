@@ -66,7 +66,7 @@ def _function(f: Function) -> Function:
                 pass
         return b.block(front, s) if front else s
 
-    return replace(f, body=map_stmt(f.body, one, lambda e: e))
+    return replace(f, body=map_stmt(f.body, one))
 
 
 def _is_long(e: Expr) -> bool:

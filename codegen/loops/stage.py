@@ -76,7 +76,7 @@ def _function(f: Function) -> Function:
             return _staged(s, names)
         return s
 
-    return replace(f, body=map_stmt(f.body, visit, lambda e: e))
+    return replace(f, body=map_stmt(f.body, visit))
 
 
 class _Names:

@@ -1,9 +1,13 @@
-"""Walkers over loop nests: rebuild bottom-up, visit, substitute. Most passes are one of these."""
+"""Walkers over loop nests: rebuild bottom-up, visit, substitute. Most passes are one of these.
+
+What a pass does not change is the same object afterwards: most of a nest is, in most passes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import assert_never
 
 from tcdsl.codegen.loops.loopir import (
@@ -61,7 +65,8 @@ def map_children(e: Expr, go: Callable[[Expr], Expr]) -> Expr:
         case Const() | Var():
             return e
         case Bin(op, a, b, t):
-            return Bin(op, go(a), go(b), t)
+            x, y = go(a), go(b)
+            return e if x is a and y is b else Bin(op, x, y, t)
         case Un(op, a, t):
             return Un(op, go(a), t)
         case Select(c, a, b, t):
@@ -69,21 +74,30 @@ def map_children(e: Expr, go: Callable[[Expr], Expr]) -> Expr:
         case Cast(a, t):
             return Cast(go(a), t)
         case Load(p, i, t):
-            return Load(go(p), go(i), t)
+            x, y = go(p), go(i)
+            return e if x is p and y is i else Load(x, y, t)
         case Elem(name, indices, t):
-            return Elem(name, tuple(map(go, indices)), t)
+            xs = tuple(map(go, indices))
+            return e if _are_same(xs, indices) else Elem(name, xs, t)
         case Address(place, t):
             new = go(place)
             assert isinstance(new, Elem), f"{new} is no element"
             return Address(new, t)
         case Offset(p, i, t, in_bytes):
-            return Offset(go(p), go(i), t, in_bytes)
+            x, y = go(p), go(i)
+            return e if x is p and y is i else Offset(x, y, t, in_bytes)
         case Field(base, text, t):
             return Field(go(base), text, t)
         case Call(name, args, t):
-            return Call(name, tuple(map(go, args)), t)
+            xs = tuple(map(go, args))
+            return e if _are_same(xs, args) else Call(name, xs, t)
         case _:
             assert_never(e)
+
+
+def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether the objects are the same, which is to be asked sooner than whether they are equal."""
+    return all(map(is_, one, other))
 
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
@@ -91,43 +105,54 @@ def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     first, chain = spine(e)
     done = f(map_children(first, lambda x: map_expr(x, f)))
     for link in chain:
-        done = f(Bin(link.op, done, map_expr(link.rhs, f), link.type))
+        rhs = map_expr(link.rhs, f)
+        is_same = done is link.lhs and rhs is link.rhs
+        done = f(link if is_same else Bin(link.op, done, rhs, link.type))
     return done
 
 
-def map_stmt(s: Stmt, f: Callable[[Stmt], Stmt], g: Callable[[Expr], Expr]) -> Stmt:
+def map_stmt(s: Stmt, f: Callable[[Stmt], Stmt], g: Callable[[Expr], Expr] | None = None) -> Stmt:
     """Rebuild s bottom-up: statements through f, every node of expressions through g.
 
     Declared names (of `Let`, `For`) are not expressions and stay; the place of an `Assign` is one.
+    g: None where all expressions stay.
     """
 
     def e(x: Expr) -> Expr:
-        return map_expr(x, g)
+        return x if g is None else map_expr(x, g)
 
     def go(t: Stmt) -> Stmt:
         return map_stmt(t, f, g)
 
     match s:
         case Let(var, value, mutable):
-            return f(Let(var, e(value), mutable))
+            new = e(value)
+            return f(s if new is value else Let(var, new, mutable))
         case Array() | Comment():
             return f(s)
         case Assign(place, value, op):
-            new = e(place)
-            assert isinstance(new, Var | Elem | Load | Field), f"{new} is not a place"
-            return f(Assign(new, e(value), op))
+            new_place, new = e(place), e(value)
+            assert isinstance(new_place, Var | Elem | Load | Field), f"{new_place} is not a place"
+            is_same = new_place is place and new is value
+            return f(s if is_same else Assign(new_place, new, op))
         case For(low=low, high=high, body=body, step=step):
-            return f(replace(s, low=e(low), high=e(high), step=e(step), body=go(body)))
+            parts = e(low), e(high), e(step), go(body)
+            if _are_same(parts, (low, high, step, body)):
+                return f(s)
+            return f(replace(s, low=parts[0], high=parts[1], step=parts[2], body=parts[3]))
         case If(cond, then, other):
-            return f(If(e(cond), go(then), None if other is None else go(other)))
+            branches = e(cond), go(then), None if other is None else go(other)
+            return f(s if _are_same(branches, (cond, then, other)) else If(*branches))
         case Block(stmts):
-            return f(Block(tuple(map(go, stmts))))
+            inner = tuple(map(go, stmts))
+            return f(s if _are_same(inner, stmts) else Block(inner))
         case Eval(call):
             new_call = e(call)
             assert isinstance(new_call, Call), f"{new_call} is not a call"
-            return f(Eval(new_call))
+            return f(s if new_call is call else Eval(new_call))
         case Return(value):
-            return f(Return(None if value is None else e(value)))
+            result = None if value is None else e(value)
+            return f(s if result is value else Return(result))
         case _:
             assert_never(s)
 
