@@ -127,7 +127,7 @@ TABLE = (
     Row("arg_columns", "points.arg_columns", _place, {}),
     Row("gather", "points.gather", _look_up, {"takes_ragged": True}),
     Row("scatter", "points.scatter", _by_data, {"takes_any_points": True}),
-    Row("scan", "points.scan", _scan, {"takes_scans": True}),
+    Row("scan", "points.scan", _scan, {"takes_scans": True}, has_meaning=True),
     Row("nest", "points.nest", _any, {"takes_any_points": True, "takes_ragged": True}),
 )  # fmt: skip
 
