@@ -18,7 +18,7 @@ from tcdsl.grammar.text.errors import Diagnostic, Note, raise_all, raise_one
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.format import format_def
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
-from tcdsl.grammar.text.walk import declared_names, identifiers
+from tcdsl.grammar.text.walk import declared_names, names_of
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import DType
 
@@ -66,7 +66,7 @@ def check(
             definition = with_ranks(definition, defs, None)
         except FaultError as fault:
             raise_one(fault.diagnostic)
-    taken = {*identifiers(program), *identifiers(definition)}
+    taken = set[str]().union(*map(names_of, (*program.defs, definition)))
     state = CheckState(defs, taken, declared_names(definition))
     frame = Frame(definition)
     state.calls.append((definition.name, definition.name_span))

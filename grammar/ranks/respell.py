@@ -11,7 +11,7 @@ from tcdsl.grammar.ranks.dims import ONE, Dim, Dims, Tensors, around, columns, c
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
-from tcdsl.grammar.text.walk import identifiers, walk
+from tcdsl.grammar.text.walk import names_of, walk
 from tcdsl.grammar.types.builtins import PAD, RAND, is_builtin
 
 
@@ -21,7 +21,7 @@ class Writer:
     def __init__(self, alignment: Alignment, defs: Mapping[str, n.Def]) -> None:
         self._alignment = alignment
         self._old = alignment.definition
-        taken = {name for d in (*defs.values(), self._old) for name in identifiers(d)}
+        taken = set[str]().union(*map(names_of, (*defs.values(), self._old)))
         self._size, self._index = (_free(letter, taken) for letter in ("D", "i"))
         self._defs = defs
 

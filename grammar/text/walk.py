@@ -48,6 +48,23 @@ def identifiers(root: n.Node) -> Iterator[str]:
                     todo.append(value)
 
 
+_MOST_NAMES = 512  # definitions whose names are known
+_names: dict[int, tuple[n.Def, frozenset[str]]] = {}  # by the id of a definition, which is kept too
+
+
+def names_of(definition: n.Def) -> frozenset[str]:
+    """Return the identifiers of a definition: a check of one asks for those of its whole text.
+
+    What two threads find at once is the same.
+    """
+    found = _names.get(id(definition))
+    if found is None or found[0] is not definition:
+        if len(_names) >= _MOST_NAMES:
+            _names.clear()
+        found = _names[id(definition)] = definition, frozenset(identifiers(definition))
+    return found[1]
+
+
 def declared_names(definition: n.Def) -> frozenset[str]:
     """Return the names of a definition that are no indices: generics, sizes, tensors."""
     heads = (*definition.params, *definition.returns)
