@@ -94,12 +94,17 @@ def choose(
 
         once = number(div(mul(packed[1], x.n, packing_weights(machine)[1]), threads))
 
+        known: dict[tuple[int, ...], int] = {}  # by the block, which many grids of few tiles share
+
         def cost_of(option: tuple[int, int]) -> int:
             i, j = map(c64, option)
             is_once = number(packed[1]) and not dot and is_shared(x, option[0])
-            own = c64(0) if is_once else packed[1]
-            cost = grid_cost(x, machine, c64(threads), mr_, nv_, i, j, packed[0], own)
-            return number(cost) + (once + number(cost) // AFAR) * is_once
+            block = (*map(number, block_shape(x, mr_, nv_, i, j)), is_once)
+            if block not in known:
+                own = c64(0) if is_once else packed[1]
+                cost = number(grid_cost(x, machine, c64(threads), mr_, nv_, i, j, packed[0], own))
+                known[block] = cost + (once + cost // AFAR) * is_once
+            return known[block]
 
         mt, nt = min(options, key=cost_of)
     method = DOT if dot else PANEL

@@ -25,8 +25,8 @@ def begin(name: str, machine: Machine) -> None:
     if told in _seen or not BEGINS:
         return
     _seen.add(told)
-    if usable_cores() < 2 or not is_lasting():
-        return
+    if usable_cores() < 2 or not is_lasting() or records.generator() is None:
+        return  # nobody would do it beside us, or nobody find it
     found = find_compiler()
     parts = told, found.kind, found.version, found.isa_key, _USUAL
     if records.read("begun", parts, bool) is None:
