@@ -35,7 +35,9 @@ __all__ = [
 
 _MASK = (1 << 64) - 1
 _BLOCK = 624
-_LEAST = 8  # blocks are made at once, so that small draws seldom call the kernel
+_LEAST = (
+    8  # blocks are made at once, then twice as many, so that small draws seldom call the kernel
+)
 _MOST = 64  # blocks are kept
 
 # PyTorch's state of a CPU generator: words, then numbers that were made and not yet given out.
@@ -198,7 +200,8 @@ class Generator:
         """Draw words that no block holds yet: make blocks, from that of the next one on."""
         first = min(self._at // _BLOCK, len(self._begun()) - 1)
         begin = self._at - first * _BLOCK
-        further = max(-(-(begin + count) // _BLOCK) - 1, _LEAST)
+        twice = min(2 * (len(self._states) - 1), _MOST // 2)
+        further = max(-(-(begin + count) // _BLOCK) - 1, twice, _LEAST)
         states, blocks = _kernel("blocks")(self._states[first], further)
         words = blocks.reshape(-1).view(np.int32)
         drawn: Bits = words[begin : begin + count]

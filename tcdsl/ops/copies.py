@@ -32,6 +32,8 @@ def _of_triangle(name: str) -> ShapeRule:
 
 _tril = ops.op("each_tril", shape=_of_triangle("tril"))
 _triu = ops.op("each_triu", shape=_of_triangle("triu"))
+_tril_ = ops.op("each_tril", shape=_of_triangle("tril"), writes=True)
+_triu_ = ops.op("each_triu", shape=_of_triangle("triu"), writes=True)
 _diagonal_above = ops.op("diagonal_above")
 _with_above = ops.op(
     "with_above",
@@ -211,6 +213,18 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return made
 
 
+def tril_(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Write zeros above a diagonal of matrices."""
+    made: Tensor = _tril_(input, diagonal)
+    return made
+
+
+def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Write zeros below a diagonal of matrices."""
+    made: Tensor = _triu_(input, diagonal)
+    return made
+
+
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the upper triangles of matrices, zeros below a diagonal."""
     made: Tensor = _triu(input, diagonal)
@@ -293,3 +307,5 @@ _BOTH: tuple[Callable[..., Tensor], ...] = (flip, roll, tril, triu, diag, diagfl
 for _function in _BOTH:
     publish(_function, (_function.__name__,))
 publish(repeat, ("repeat",), on=("Tensor",))
+for _function in (tril_, triu_):
+    publish(_function, (_function.__name__,), on=("Tensor",))

@@ -8,6 +8,7 @@ from tcdsl.ops.rules import Operands, TypeRule, broadcast, not_for, promote
 from tcdsl.ops.table import Family, in_place, publish
 
 ops = Family(__file__)
+_FEW = 100  # elements of which the greatest is not looked for
 _STEPS = {1: 13, 2: 24, 4: 47, 8: 93}  # by the size of the type
 
 
@@ -27,13 +28,22 @@ def _op(name: str) -> Op:
     return ops.op(name, types=_whole(name), shape=broadcast)
 
 
+_greatest = ops.op("greatest", vjp=None)
 _gcd, _lcm = _op("gcd"), _op("lcm")
 
 
 def _called(op: Op, input: Tensor, other: Tensor) -> Tensor:
-    widest = max(input.dtype.itemsize, other.dtype.itemsize)
-    made: Tensor = op(input, other, STEPS=_STEPS[widest])
+    made: Tensor = op(input, other, STEPS=max(_steps(input), _steps(other)))
     return made
+
+
+def _steps(numbers: Tensor) -> int:
+    """Return how many steps numbers take at most: by their type, or by the greatest of many."""
+    size = numbers.dtype.itemsize
+    if size < 4 or numbers.numel() < _FEW or numbers.dtype.category != 1:
+        return _STEPS[size]
+    greatest = _greatest(numbers).item()  # below 0: the least of all wraps
+    return next(n for s, n in _STEPS.items() if s == 8 or 0 <= greatest < 1 << 8 * s - 1)
 
 
 def gcd(input: Tensor, other: Tensor) -> Tensor:

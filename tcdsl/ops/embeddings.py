@@ -21,6 +21,7 @@ ops = Family(__file__)
 _embedding = ops.op("embedding", vjp="embedding_vjp")
 _embedding_by_frequency = ops.op("embedding", vjp="embedding_by_frequency_vjp")
 _count = ops.op("count", vjp=None)
+_ends = ops.op("ends", vjp=None)
 _weigh = ops.op("weigh")
 _bags = {mode: ops.op(f"bag_{mode}") for mode in ("sum", "mean", "max", "weighted")}
 
@@ -221,9 +222,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """Return how often each integer comes, or the sums of its weights."""
     numbers = integers(input, "bincount")
-    if numbers.ndim != 1 or (numbers.numel() and int(numbers.min().item()) < 0):
+    low = high = 0
+    if numbers.ndim == 1 and numbers.numel():
+        low, high = (int(end.item()) for end in _ends(numbers))
+    if numbers.ndim != 1 or low < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    size = max(minlength, int(numbers.max().item()) + 1 if numbers.numel() else 0)
+    size = max(minlength, high + 1 if numbers.numel() else 0)
     if weights is None:
         return counts(numbers, size)
     begin = moved(from_numpy(np.zeros(size, weights.dtype.numpy)), numbers._device)

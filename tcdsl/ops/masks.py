@@ -8,11 +8,19 @@ import numpy as np
 
 from tcdsl.core import Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops import pointwise
-from tcdsl.ops.indexing import index_add, index_copy, index_select, integers, number_for
+from tcdsl.ops.indexing import (
+    index_add,
+    index_copy,
+    index_copy_,
+    index_select,
+    integers,
+    number_for,
+)
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.pointwise import chosen
 from tcdsl.ops.rules import C_NAMES, NAMES, Operands, broadcast_shape, first
 from tcdsl.ops.table import Family, in_place, publish
+from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
 
@@ -78,7 +86,25 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
 
 
-masked_scatter_ = in_place(masked_scatter)
+_masked_scatter_ = in_place(masked_scatter)
+
+
+def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Write the first elements of a source, in order, where a mask is true."""
+    if (
+        not input.is_contiguous()
+        or source.dtype is not input.dtype
+        or source._storage is input._storage
+        or any_recorded((input, source))
+    ):
+        return _masked_scatter_(input, mask, source)
+    places = true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
+    count = places.numel()
+    if count > source.numel():
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    if count:
+        index_copy_(input.view(-1), 0, places, source.reshape(-1).narrow(0, 0, count))
+    return input
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:

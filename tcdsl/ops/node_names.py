@@ -39,6 +39,7 @@ _SAID = {
     "element": "MedianBackward0",
     "each_affine_grid": "AffineGridGeneratorBackward0",
     "fill": "FillBackward2",
+    "gelu_slope": "GeluVjpBackward0",
     "ger": "MulBackward0",
     "itself": "PowBackward0",
     "huber": "HuberLossBackward0",

@@ -294,7 +294,22 @@ def _shape_of(name: str, input: Tensor, a: Tensor, b: Tensor) -> tuple[int, ...]
 
 
 addmv, addmm, addr = _sum_row("addmv"), lower(_sum_row("addmm")), _sum_row("addr")
-baddbmm, addbmm = lower(_sum_row("baddbmm")), lower(_sum_row("addbmm"))
+baddbmm, _addbmm = lower(_sum_row("baddbmm")), lower(_sum_row("addbmm"))
+_MANY = 1 << 16  # elements of a batch from which on one long product is worth a copy of it
+
+
+def addbmm(*args: Any, **named: Any) -> Tensor:
+    """Return ``beta * input + alpha * sum of products`` of the matrices of two batches."""
+    if len(args) == 3 and not named and _are_tensors(*args):
+        input, a, b = args
+        if a.ndim == 3 and b.ndim == 3 and a.numel() >= _MANY and a.shape[::2] == b.shape[:2]:
+            row = a.transpose(0, 1).reshape(a.shape[1], -1), b.reshape(-1, b.shape[2])
+            return made_by(addmm(input, *row), "AddbmmBackward0")
+    found: Tensor = _addbmm(*args, **named)
+    return found
+
+
+publish(addbmm, ("addbmm",))
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -16,7 +16,7 @@ from tcdsl.ops.masks import masked_select, true_places
 from tcdsl.ops.pointwise import floor, where
 from tcdsl.ops.rules import promote
 from tcdsl.ops.sorting import sort
-from tcdsl.ops.table import Family, publish
+from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -108,12 +108,6 @@ def msort(input: Tensor) -> Tensor:
     return made
 
 
-_below = ops.op("below", vjp=None)
-_not_above = ops.op("not_above", vjp=None)
-_below_in_row = ops.op("below_in_row", vjp=None)
-_not_above_in_row = ops.op("not_above_in_row", vjp=None)
-
-
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,
@@ -164,8 +158,7 @@ def searchsorted(
     batch = math.prod(row.shape[:-1])
     n = values.numel() // batch if batch else 0
     rows, columns = row.to(kind).reshape(batch, k), values.to(kind).reshape(batch, n)
-    op = (_not_above if right else _below).with_generics(BITS=max(k.bit_length(), 1))
-    made: Tensor = op(rows, columns).reshape(tuple(values.shape))
+    made: Tensor = _searching(right, k.bit_length(), True)(rows, columns).reshape(values.shape)
     return made.to(dtypes.int32) if out_int32 else made
 
 
@@ -175,14 +168,33 @@ def _places(row: Tensor, values: Tensor, *, right: bool) -> Tensor:
     if row.dtype is not values.dtype:
         kind = promote((row, values))
         row, values = row.to(kind), values.to(kind)
-    made: Tensor = _searching(right, row.shape[0].bit_length())(row, values)
+    made: Tensor = _searching(right, row.shape[0].bit_length(), False)(row, values)
     return made
 
 
 @cache
-def _searching(right: bool, bits: int) -> Op:
-    op = _not_above_in_row if right else _below_in_row
-    return op.with_generics(BITS=max(bits, 1))
+def _searching(right: bool, bits: int, is_batched: bool) -> Op:
+    """Return the op that tells how many elements of rising rows are below values, or not above.
+
+    The numbers are found bit for bit from the highest on, each a statement, so that they stay in
+    registers. All elements are below NaN.
+    """
+    kind = "int32" if bits < 32 else "int64"
+    row, values, at = ("B, K", "B, N", "b, n") if is_batched else ("K", "...", "...")
+    before = "b, " if is_batched else ""
+    above = ">" if right else ">="
+    steps = "".join(
+        f"  p{n + 1}({at}) = at <= {kind}(K) && "
+        f"!(row({before}min(at, {kind}(K)) - 1) {above} values({at})) ? at : p{n}({at})\n"
+        f"      where at = p{n}({at}) + {kind}({1 << (bits - 1 - n)})\n"
+        for n in range(bits)
+    )
+    return op_of_text(
+        f"def searchsorted<T>(T({row}) row, T({values}) values) -> (int64({values}) out) {{\n"
+        f"  p0({at}) = {kind}(0) where exists values({at})\n{steps}"
+        f"  out({at}) = int64(p{bits}({at}))\n}}",
+        vjp=None,
+    )
 
 
 def bucketize(

@@ -25,10 +25,23 @@ from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
-_LONG = (dtypes.int64, dtypes.float64)  # beside which no place fits
+_LONG = (dtypes.int64, dtypes.float64)  # beside some elements of which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
 _ONE_BY_ONE = 16  # of an order that are found one after the other
 Sorted = result("sort", "values", "indices")
+
+
+_extent = ops.op("extent", vjp=None)
+
+
+def _is_long(input: Tensor) -> bool:
+    """Whether there are elements beside which no place fits."""
+    if input.dtype not in _LONG:
+        return False
+    if input.dtype is dtypes.float64 or input._device or not input.numel():
+        return True
+    low, high = _extent(input)
+    return not -(1 << 31) <= low.item() <= high.item() < 1 << 31
 
 
 def _array(input: Tensor) -> np.ndarray[Any, Any]:
@@ -95,25 +108,32 @@ def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = Fal
 
     Of long elements NaN is the last.
     """
-    if input.dtype in _LONG:
+    if _is_long(input):
         order = np.argpartition(_array(input), k, axis=dim)
         found = _fetched(input, dim, _along(order, dim, slice(k, k + 1)))
     else:
-        rows, are_bits = _comparable(input)
-        place_of, fetched = _finding(input.ndim, dim, are_bits)
-        place = place_of(rows, k, nan_wins and are_bits)
+        rank, nan_is_there = _ranks(input)
+        place = _finding(input.ndim, dim)(rank, k, nan_wins and nan_is_there)
+        fetched = _ops(input.ndim, dim, True)[2]
         found = fetched(input, moved(place, input._device) if input._device else place)
     return found if keepdim else _squeezed(found, dim)
 
 
 @cache
-def _finding(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op]:
-    """Return the ops of the place of an element in an order, and of what is there."""
-    text = "\n".join(map(ops.text, ("kth_of_bits" if are_bits else "kth_of", "kth")))
-    place_of = op_of_text(over(text, rank, (dim,), True), types=first, vjp=None)
-    return place_of, _ops(rank, dim, are_bits)[2]
+def _finding(rank: int, dim: int) -> Op:
+    """Return the op of the place of an element in an order."""
+    return op_of_text(over(ops.text("kth"), rank, (dim,), True), types=first, vjp=None)
 
 
+def _ranks(input: Tensor) -> tuple[Tensor, bool]:
+    """Return integers of 32 bits in the order of short elements; whether NaN may be among these."""
+    rows, are_bits = _comparable(input)
+    if are_bits:
+        return _rank_of_bits(rows), True
+    return (rows if rows.dtype is dtypes.int32 else rows.to(dtypes.int32)), False
+
+
+_rank_of_bits = ops.op("rank_of_bits", vjp=None)
 _any_nan = ops.op("any_nan", vjp=None)
 _element = ops.op("element", types=first)
 
@@ -122,7 +142,7 @@ def _comparable(input: Tensor) -> tuple[Tensor, bool]:
     """Return what keys are made of, on the host, and whether it is the bits of floats."""
     rows = moved(input.detach(), 0)
     if rows.dtype.category != 2:
-        return rows, False
+        return rows.to(dtypes.int32) if rows.dtype is dtypes.int64 else rows, False
     floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
     return retyped(floats, dtypes.int32.number, floats.shape, floats.stride()), True
 
@@ -145,7 +165,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         dim_of(dim, 0)
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
-    if input.dtype not in _LONG:
+    if not _is_long(input):
         return Sorted(*_said("Sort", _first(input, dim, input.size(dim), descending)))
     array = _array(input)
     order = _descending(array, dim) if descending else np.argsort(array, axis=dim, kind="stable")
@@ -166,7 +186,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     dim = dim_of(dim, input.ndim)
     if not 0 <= k <= input.size(dim):
         raise RuntimeError("selected index k out of range")
-    if input.dtype not in _LONG:
+    if not _is_long(input):
         return _said("Topk", _first(input, dim, k, largest))
     array, n = _array(input), input.shape[dim]
     some = None
@@ -210,11 +230,10 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         count = flat.numel()
         if not count:
             return _of_nothing(input)
-        if input.dtype in _LONG or input._device:
+        if input._device or _is_long(input):
             return made_by(median(flat, 0).values, "MedianBackward0")
-        rows, are_bits = _comparable(flat)
-        place = _finding(1, 0, are_bits)[0](rows, (count - 1) // 2, are_bits)
-        return _element(flat, place)
+        rank, has_nan = _ranks(flat)
+        return _element(flat, _finding(1, 0)(rank, (count - 1) // 2, has_nan))
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
     if not input.ndim:
@@ -237,7 +256,13 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     """Return the lower of the middle elements that are not NaN, and where it is; else NaN."""
     if dim is None:
         flat = input.reshape(-1)
-        return nanmedian(flat, 0).values if flat.numel() else _of_nothing(input)
+        if not flat.numel():
+            return _of_nothing(input)
+        if input._device or not input.dtype.is_floating_point or _is_long(input):
+            return nanmedian(flat, 0).values
+        known = int((flat == flat).sum().item())  # others are the greatest
+        place = _finding(1, 0)(_ranks(flat)[0], max(known - 1, 0) // 2, False)
+        return made_by(_element(flat, place), "NanmedianBackward0")
     if not input.dtype.is_floating_point or not input.ndim:
         return median(input, dim, keepdim)
     dim = dim_of(dim, input.ndim)
@@ -263,7 +288,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     not_empty("mode", input, dim)
-    if input.dtype in _LONG:
+    if _is_long(input):
         values, order = sort(input.detach(), dim)
         places = gather(order, dim, _of_runs("longest_run", input.ndim, dim)(values))
         found = Sorted(gather(input, dim, places), places)

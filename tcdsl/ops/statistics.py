@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, dtypes
+from tcdsl.core import Op, Tensor, dtypes, is_grad_enabled
 from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import sub
 from tcdsl.ops.products import matmul
-from tcdsl.ops.reductions import Dims, amax, amin, dims_of, mean, nansum, std, var
+from tcdsl.ops.reductions import Dims, amax, amin, dims_of, mean, nansum, not_empty, std, var
 from tcdsl.ops.results import result
 from tcdsl.ops.rules import floating, same
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -63,8 +63,23 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the least and the greatest element."""
-    dims = () if dim is None else dim
-    return AMinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
+    if dim is None and not input.numel():
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+            "identity."
+        )
+    if input.requires_grad and is_grad_enabled():
+        dims = () if dim is None else dim
+        return AMinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
+    not_empty("aminmax", input, dim)
+    return AMinMax(*_ends(input.ndim, dim, bool(keepdim))(input))
+
+
+@cache
+def _ends(rank: int, dim: int | None, keepdim: bool) -> Op:
+    """Return the op of the least and the greatest elements, which is not recorded."""
+    text = over(ops.text("aminmax"), rank, dims_of(dim, rank), keepdim)
+    return op_of_text(text, types=same, vjp=None)
 
 
 def std_mean(input: Tensor, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Tensor]:

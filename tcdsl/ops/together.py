@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Size, Tensor, from_numpy
+from tcdsl.core import Size, Tensor, from_numpy, made_by
 from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.copies import beside_zeros, repeat
@@ -17,6 +17,7 @@ from tcdsl.ops.joins import cat, stack
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
 from tcdsl.ops.views import dim_of, expand
+from tcdsl.ops.writing import any_recorded
 
 Several = Sequence[Tensor]
 
@@ -144,13 +145,22 @@ def atleast_3d(*tensors: Any) -> Any:
 
 def hstack(tensors: Several) -> Tensor:
     """Join tensors along columns, rows along their elements."""
-    listed = [_at_least(1, (t,)) for t in tensors]
+    listed = [t if t.ndim else t.reshape(1) for t in tensors]
     return cat(listed, 0 if listed[0].ndim == 1 else 1)
+
+
+def _rows(tensors: Several, dim: int) -> Tensor | None:
+    """Return rows of one length stacked; None for others."""
+    first = tensors[0].shape if len(tensors) > 1 else ()
+    if len(first) != 1 or any(t.shape != first for t in tensors):
+        return None
+    return made_by(stack(tensors, dim), "CatBackward0")
 
 
 def vstack(tensors: Several) -> Tensor:
     """Join tensors along the first dimension, rows one below the other."""
-    return cat([_at_least(2, (t,)) for t in tensors], 0)
+    rows = _rows(tensors, 0)
+    return cat([_at_least(2, (t,)) for t in tensors], 0) if rows is None else rows
 
 
 def dstack(tensors: Several) -> Tensor:
@@ -160,13 +170,24 @@ def dstack(tensors: Several) -> Tensor:
 
 def column_stack(tensors: Several) -> Tensor:
     """Join tensors along columns, of which each row is one."""
-    return hstack([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors])
+    rows = _rows(tensors, 1)
+    return (
+        hstack([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors]) if rows is None else rows
+    )
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """Return a matrix with matrices along its diagonal, and 0 elsewhere."""
     listed = [_at_least(2, (t,)) for t in tensors]
     width = sum(t.shape[1] for t in listed)
+    if not any_recorded(listed) and all(t.dtype is listed[0].dtype for t in listed):
+        made = listed[0].new_zeros(sum(t.shape[0] for t in listed), width)
+        row = column = 0
+        for t in listed:
+            n, m = t.shape
+            made.narrow(0, row, n).narrow(1, column, m).copy_(t)
+            row, column = row + n, column + m
+        return made  # type: ignore[no-any-return]
     rows, at = [], 0
     for t in listed:
         n, m = t.shape

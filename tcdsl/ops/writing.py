@@ -19,7 +19,11 @@ from tcdsl.ops.rules import NAMES, broadcast_shape
 
 def any_recorded(values: Sequence[Any]) -> bool:
     """Whether a call on these values is recorded."""
-    return is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
+    if is_grad_enabled():
+        for v in values:
+            if isinstance(v, Tensor) and v.requires_grad:
+                return True
+    return False
 
 
 def check_castable(made: DType, target: DType) -> None:

@@ -57,8 +57,9 @@ def arange(
 
 def _bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return start, end and step of a range, as numbers of Python."""
-    if not named and {*map(type, bounds)} == {int} and len(bounds) <= 3:
-        return (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]  # the most usual
+    is_usual = not named and 0 < len(bounds) <= 3 and {*map(type, bounds)} <= {int, float}
+    if is_usual and all(map(math.isfinite, bounds)):
+        return (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     words = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
     if len(bounds) > 3 or not {"start", "end", "step"} >= named.keys():
         raise TypeError("arange() takes end, or start, end and step")
