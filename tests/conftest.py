@@ -23,7 +23,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from tcdsl.codegen.toolchain import nvrtc
+from tcdsl.codegen.toolchain import cc, nvrtc
 from tests.tiers import share
 
 # How long an example takes is the machine's affair: on a busy one any takes longer than 200 ms.
@@ -62,9 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _waits(config: pytest.Config, marks: Iterable[pytest.Mark]) -> str | None:
-    """Return the tier of a test with these marks where nobody asked for it."""
+    """Return the tier of a test with these marks, the longer of two, where nobody asked for it."""
     names = {mark.name for mark in marks}
-    return next((tier for tier in config.stash[LEFT] if tier in names), None)
+    return next((tier for tier in reversed([*config.stash[LEFT]]) if tier in names), None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -72,10 +72,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
     """Make no case that waits: of thousands each costs half a millisecond.
 
     pytest makes one where all wait; like a test without cases it is left out when all are there.
+    A case that is `wide` twice, by two lists that are crossed or by its test and a list, is deep.
     """
     yield
     config, calls = metafunc.config, metafunc._calls
     of_all = [*metafunc.definition.iter_markers()]
+    for call in calls:
+        if sum(mark.name == "wide" for mark in (*of_all, *call.marks)) > 1:
+            call.marks.append(pytest.mark.deep.mark)
     tiers = [_waits(config, (*of_all, *call.marks)) for call in calls]
     taken = [call for call, tier in zip(calls, tiers, strict=True) if tier is None]
     if calls and not taken:
@@ -182,6 +186,40 @@ class _MarkCount:
                 terminalreporter.write_line(f"{self.left[tier]} {tier} tests wait for --{tier}")
 
 
+# Folders whose tests ask what kernels mean, within the rounding of their sums, and of no other
+# process that compiles them. Bits are not those of -O3: other products are part of a sum's fma.
+OF_MEANING = {
+    "codegen/choose", "codegen/forms", "codegen/gradient", "codegen/loops", "codegen/program",
+    "tcdsl/amp", "tcdsl/autograd", "tcdsl/core", "tcdsl/distributions", "tcdsl/nn", "tcdsl/ops",
+    "tcdsl/optim", "tcdsl/programs", "tcdsl/tensors",
+}  # fmt: skip
+
+
+class _Levels:
+    """Has kernels whose meaning alone is asked for compiled by -O1, in two thirds of the time.
+
+    All others are compiled as users have them, and in wider runs those under codegen, which holds
+    the compiler of texts itself.
+    """
+
+    def __init__(self) -> None:
+        self.is_users = True
+        usual = cc.Source.all_flags
+
+        def flags(source: cc.Source, compiler: cc.Compiler) -> tuple[str, ...]:
+            found = usual(source, compiler)
+            return found if self.is_users else tuple("-O1" if f == "-O3" else f for f in found)
+
+        cc.Source.all_flags = flags  # type: ignore[method-assign, assignment]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        is_wider = "wide" not in item.config.stash[LEFT]
+        here = Path(__file__).parent
+        folder = next((f for f in OF_MEANING if here / f in item.path.parents), None)
+        self.is_users = folder is None or (is_wider and folder.startswith("codegen"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as behind `nohup` and `&`
         # Children inherit it: those that a test interrupts would not notice.
@@ -194,6 +232,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # worker five seconds in a fresh clone: what the few examples of this tier need not.
         providers._get_local_constants = lambda: providers._local_constants  # none
     config.pluginmanager.register(_MarkCount(), "tcdsl-mark-count")
+    config.pluginmanager.register(_Levels(), "tcdsl-levels")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -223,6 +262,20 @@ def _nothing_aside(_own_cache: None) -> None:
     meanwhile.FOLLOWS = False
     beginning.BEGINS = False
     beforehand.IS_USUAL = False
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep files in a cache of the test's own; the core library, which takes 5 s, is there."""
+    run, own = Path(os.environ["TCDSL_CACHE"]), tmp_path / "cache"
+    own.mkdir(0o700)
+    for made in [*(run / "objects").glob("*/core-*.so"), *(run / "objects").glob("*/tensors-*.so")]:
+        copy = own / made.relative_to(run)
+        for folder in (copy.parent.parent, copy.parent):
+            folder.mkdir(0o700, exist_ok=True)
+        shutil.copy(made, copy)
+    monkeypatch.setenv("TCDSL_CACHE", str(own))
+    return own
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,9 @@ def test_of_three(x): pass
 @pytest.mark.wide
 @pytest.mark.parametrize("x", range(2))
 def test_wide(x): pass
+@sampled("x", range(2), keep=1)
+@sampled("y", range(2), keep=1)
+def test_crossed(x, y): pass
 @pytest.mark.deep
 def test_deep(): pass
 """
@@ -73,11 +76,13 @@ def test_few_examples_are_drawn_always_and_many_are_wide() -> None:
 @sampled(
     "option, ran, left",
     [
-        ([], 2, ["4 wide tests wait for --wide", "1 deep tests wait for --deep"]),
-        (["--wide"], 6, ["1 deep tests wait for --deep"]),
-        (["--deep"], 7, []),
-        (["--deep", "--share", "1/2"], 6, []),
-        (["--deep", "--share", "2/2"], 1, []),
+        ([], 3, ["6 wide tests wait for --wide", "2 deep tests wait for --deep"]),
+        (["--wide"], 9, ["2 deep tests wait for --deep"]),
+        (["--wide", "-m", "wide"], 6, ["2 deep tests wait for --deep"]),
+        (["--deep"], 11, []),
+        (["--deep", "-m", "deep"], 2, []),
+        (["--deep", "--share", "1/2"], 7, []),
+        (["--deep", "--share", "2/2"], 4, []),
     ],
     keep=1,
 )
@@ -91,7 +96,7 @@ def test_a_tier_runs_when_it_is_asked_for(
     run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
     assert f"{ran} passed" in run.stdout, run.stdout + run.stderr
     assert [line for line in run.stdout.splitlines() if "wait for" in line] == left
-    if "--share" not in option:
+    if option in ([], ["--wide"], ["--deep"]):
         assert f"mark cc: {3 if option else 1} run, 0 skipped" in run.stdout
 
 

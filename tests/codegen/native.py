@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet  # what pytest.param gives; it has no public name
 
 from tcdsl.codegen.toolchain.cc import Compiler, Source, find_compiler, probe
 from tcdsl.codegen.toolchain.objects import compile_source
@@ -29,6 +30,14 @@ BUILDS = [
     pytest.param("clang", marks=pytest.mark.clang),
 ]
 CUDA = pytest.param("cuda", marks=pytest.mark.cusim)
+
+
+def in_tier(build: ParameterSet, tier: pytest.MarkDecorator) -> ParameterSet:
+    """Return a build for a tier, whichever it is for otherwise."""
+    needs = [mark for mark in build.marks if mark.name != "wide"]
+    return pytest.param(*build.values, marks=[*needs, tier])
+
+
 _CUSIM = Path(__file__).parent.parent / "cusim"
 
 

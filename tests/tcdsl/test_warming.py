@@ -37,16 +37,11 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return noted(monkeypatch)
 
 
-@pytest.fixture
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-
-
 def floats(*shape: int) -> Any:
     return np.ones(shape, np.float32)
 
 
-def test_calls_wait_for_no_compiler(own_cache: None, no_compiler: list[str]) -> None:
+def test_calls_wait_for_no_compiler(own_cache: Path, no_compiler: list[str]) -> None:
     twice = tc.define_all(TEXT).twice
     (row,) = tc.warm(twice, {"N": 7}, quiet=True, jobs=1)
     assert (row.name, row.part, row.sizes, row.error) == ("twice", "kernel", {"N": 7}, "")
@@ -59,7 +54,7 @@ def test_calls_wait_for_no_compiler(own_cache: None, no_compiler: list[str]) -> 
 
 
 @pytest.mark.wide
-def test_so_do_those_of_gradients(own_cache: None, no_compiler: list[str]) -> None:
+def test_so_do_those_of_gradients(own_cache: Path, no_compiler: list[str]) -> None:
     kernels = tc.define_all(TEXT)
     rows = tc.warm(
         [kernels.lin, kernels.twice], {"B": [2, 3], "M": 4, "N": range(5, 6)}, grad=True, quiet=True
@@ -80,9 +75,9 @@ def test_so_do_those_of_gradients(own_cache: None, no_compiler: list[str]) -> No
     assert not no_compiler
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_without_sizes_it_is_the_executable_for_any(
-    own_cache: None, no_compiler: list[str]
+    own_cache: Path, no_compiler: list[str]
 ) -> None:
     text = "def add(float(...) A, float(...) B) -> (C) { C(...) = A(...) + B(...) }"
     add = tc.define(text)
@@ -98,7 +93,7 @@ def test_without_sizes_it_is_the_executable_for_any(
 
 
 @pytest.mark.wide
-def test_what_fails_is_told_when_the_rest_is_compiled(own_cache: None) -> None:
+def test_what_fails_is_told_when_the_rest_is_compiled(own_cache: Path) -> None:
     kernels = tc.define_all(TEXT)
     with pytest.raises(CompileError) as caught:
         tc.warm(kernels, {"B": 2, "N": 3}, grad=True, quiet=True)
@@ -110,8 +105,8 @@ def test_what_fails_is_told_when_the_rest_is_compiled(own_cache: None) -> None:
     assert any((Path(os.environ["TCDSL_CACHE"]) / "objects").rglob("twice*.so"))
 
 
-@pytest.mark.wide
-def test_expressions_may_be_deep_and_definitions_call_each_other(own_cache: None) -> None:
+@pytest.mark.deep
+def test_expressions_may_be_deep_and_definitions_call_each_other(own_cache: Path) -> None:
     terms = " + ".join(["A(i)"] * 3000)
     text = f"""
       def half(float(N) A) -> (B) {{ B(i) = A(i) / 2 }}
@@ -178,7 +173,7 @@ def _task(sizes: int | None = None) -> Task:
     return Task(Work.of(kernel, {}), "kernel", None if sizes is None else (("N", sizes),))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_process_that_dies_costs_its_task_alone() -> None:
     tasks: list[Any] = [_Bomb(), _task(), _Bomb(), _task(3)]
     errors = {done.index: done.error for done in worker.run_all(tasks, 1)}
@@ -186,7 +181,7 @@ def test_a_process_that_dies_costs_its_task_alone() -> None:
     assert errors == {0: died, 1: "", 2: died, 3: ""}
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("is_full_at_the_end", [False, True])
 def test_what_no_later_call_would_find_is_not_called_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full_at_the_end: bool
@@ -203,7 +198,7 @@ def test_what_no_later_call_would_find_is_not_called_compiled(
     assert told.startswith(f"the cache folder '{folder}' cannot keep it: ")
 
 
-def test_whoever_stops_listening_ends_the_processes(own_cache: None) -> None:
+def test_whoever_stops_listening_ends_the_processes(own_cache: Path) -> None:
     started: list[Any] = []
     popen = subprocess.Popen
     before = threading.active_count()

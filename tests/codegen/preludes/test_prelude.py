@@ -14,7 +14,7 @@ import pytest
 
 from tcdsl.codegen.preludes.abi import TcArgs, TcError
 from tcdsl.codegen.toolchain.cc import INCLUDES
-from tests.codegen.native import BUILDS, C_OF, CUDA, Array, library, loop, run
+from tests.codegen.native import BUILDS, C_OF, CUDA, Array, in_tier, library, loop, run
 from tests.tiers import sampled
 
 INTEGERS: list[np.dtype[Any]] = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
@@ -45,10 +45,7 @@ def scalar_text() -> str:
 
 
 # In every run by the compiler at hand and as CUDA; the other builds make the same text.
-OFTEN = [
-    b if b.values == ("cc",) else pytest.param(*b.values, marks=[*b.marks, pytest.mark.wide])
-    for b in BUILDS
-]
+OFTEN = [b if b.values == ("cc",) else in_tier(b, pytest.mark.wide) for b in BUILDS]
 
 
 @pytest.fixture(scope="module", params=[*OFTEN, CUDA])

@@ -19,7 +19,7 @@ from tcdsl.codegen.reference.arithmetic import BUILTINS as REFERENCE
 from tcdsl.codegen.toolchain.cc import INCLUDES, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.types.builtins import BUILTINS
-from tests.codegen.native import BUILDS, CUDA, Array, library, loop, run
+from tests.codegen.native import BUILDS, CUDA, Array, in_tier, library, loop, run
 from tests.codegen.preludes.smath_bounds import FUNCTIONS
 from tests.tiers import sampled
 
@@ -109,14 +109,14 @@ def text() -> str:
 
 
 # Without fused multiply-add nothing but bounds differs, and each build takes seconds.
-def _tier(build: str) -> list[pytest.MarkDecorator]:
-    """The first build is for every run; that of the least processor takes longest."""
-    if build == "cc x86-64":
-        return [pytest.mark.deep]
-    return [] if (build,) == BUILDS[0].values else [pytest.mark.wide]
-
-
-OURS = [pytest.param(*b.values, marks=[*b.marks, *_tier(str(b.values[0]))]) for b in BUILDS]
+# The first build is for every run; that of the least processor takes longest.
+OURS = [
+    BUILDS[0],
+    *(
+        in_tier(b, pytest.mark.deep if b.values == ("cc x86-64",) else pytest.mark.wide)
+        for b in BUILDS[1:]
+    ),
+]
 
 
 @pytest.fixture(scope="module", params=[*OURS, CUDA])
