@@ -27,13 +27,13 @@ from tests.codegen.gradient.forwards import (
 )
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.random_loops import SIZES, random_loops
-from tests.codegen.gradient.test_catalog import POSITIVE, is_differentiable
+from tests.codegen.gradient.test_catalog import POSITIVE
 from tests.codegen.gradient.test_layers import made
 from tests.codegen.gradient.test_texts import TEXTS
 from tests.codegen.gradient.test_torch import TWINS
 from tests.codegen.harness import Case, Problem, differential
 from tests.codegen.random_programs import random_program
-from tests.tcdsl.programs.catalog import LEGAL, arguments, checked_of, small_sizes
+from tests.tcdsl.programs.catalog import DIFFERENTIABLE, arguments, checked_of, small_sizes
 from tests.test_examples import ALL, WITHOUT_GRADIENT
 from tests.texts import Example
 from tests.texts import arguments as example_arguments
@@ -73,10 +73,7 @@ def thinned(cases: Sequence[Any], step: int, name: Callable[[Any], str]) -> list
     ]
 
 
-PROGRAMS = [e for e in LEGAL if is_differentiable(e)]
-
-
-@sampled("entry", thinned(PROGRAMS, 5, lambda e: e["name"]), keep=1)
+@sampled("entry", thinned(DIFFERENTIABLE, 5, lambda e: e["name"]), keep=1)
 def test_tangents_of_a_catalog_program(entry: dict[str, Any]) -> None:
     rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
     f = checked_of(entry)
@@ -154,7 +151,7 @@ def test_forwards_over_back_is_back_over_forwards(name: str, rng: np.random.Gene
 
 
 @pytest.mark.torch
-@sampled("name", [n for n in TWINS if n not in ("layer_norm", "lstm")], keep=0)
+@sampled("name", [n for n in TWINS if n not in ("layer_norm", "lstm")], keep=0, wide=8)
 def test_tangents_are_torchs(name: str, rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
     f = made(LAYERS[name]).checked

@@ -24,6 +24,11 @@ REFUSED = {"coding_conventions/matmul#2": "TC203"}  # by design: two ranges of o
 NOT_YET: dict[str, str] = {}  # code of the answer; may only shrink
 POINTS = 200_000
 LEGAL = [e for e in CATALOG if e["name"] not in {*REFUSED, *NOT_YET}]
+OF_INTEGERS = {  # what they take or give has no gradient
+    *(f"min_distance/argmin_{n}" for n in ("2d", "2d#2", "2d#3", "1d", "1d#2")),
+    "tum/make_idx", "tum/make_alpha", "test_cast/test_cast.cast",
+}  # fmt: skip
+DIFFERENTIABLE = [e for e in LEGAL if e["name"] not in OF_INTEGERS]
 KERNEL_SIZES = {"KH", "KW", "KH1", "KW1", "L", "L1", "L2"}  # stay small, so that domains do not end
 
 
@@ -33,7 +38,7 @@ def name_of(entry: dict[str, Any]) -> str:
 
 
 def checked_of(entry: dict[str, Any]) -> CheckedDef:
-    """Return the definition that an entry is about; lists of tests are made of all of them."""
+    """Return the definition that an entry is about, checked once; lists of tests are of texts."""
     return _checked(entry["tc"], entry["name"], name_of(entry))
 
 
