@@ -82,7 +82,7 @@ def test_every_section_runs_on_the_simulated_device(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.torch
 @pytest.mark.cc
 def test_the_table_of_gradients_checks_and_times_a_layer(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_table_of_examples_for_pytorch_checks_and_times_a_layer(tmp_path: Pa
     assert len(report["load"]) == 2
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_the_table_of_first_uses_counts_executables_and_compilers(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
@@ -143,7 +143,7 @@ def test_rows_of_first_uses_outlive_one_that_fails(
     assert row["cpu_ms"] > 0
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.torch
 @pytest.mark.cc
 def test_first_uses_end_a_script_after_the_first_step_of_its_optimizer(
@@ -272,7 +272,7 @@ def test_a_suites_ratio_is_of_the_best_peer_to_ours_untuned(suite: Any) -> None:
     assert (alone["best"], alone["ratio"]) == (None, None)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.torch
 @pytest.mark.cc
 def test_the_suite_times_a_workload_in_processes_of_its_peers(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_every_text_is_listed_and_survives_the_formatter() -> None:
 
 @pytest.mark.cc
 @pytest.mark.parametrize("larger", [(0,), pytest.param((0, 2), marks=pytest.mark.deep)])
-@sampled("example", ALL, ids=lambda e: e.name, keep=10)
+@sampled("example", ALL, ids=lambda e: e.name, keep=10, wide=14)
 def test_a_text_computes_what_the_reference_computes(
     example: Example, larger: tuple[int, ...], rng: np.random.Generator
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_text_computes_what_the_reference_computes(
             assert_close(got, want, 200)
 
 
-@sampled("example", ALL, ids=lambda e: e.name, keep=8)
+@sampled("example", ALL, ids=lambda e: e.name, keep=8, wide=12)
 def test_a_text_has_the_gradient_of_central_differences(
     example: Example, rng: np.random.Generator
 ) -> None:

@@ -98,7 +98,7 @@ def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
     tmp_path: Path,
 ) -> None:
     run = start(tmp_path, 0, 60, "right")
-    wait_until(lambda: timed(tmp_path) > 5)
+    wait_until(lambda: timed(tmp_path) > 1)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the compilers and the worker too
     out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err

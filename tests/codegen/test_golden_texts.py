@@ -28,6 +28,7 @@ from tests.codegen.golden_texts import (
     part_lines,
 )
 from tests.conftest import GOLDEN
+from tests.tiers import sampled
 
 TEXTS = GOLDEN / "texts"
 
@@ -88,13 +89,13 @@ KINDS = {
 }
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("part", PARTS)
+@sampled("part", PARTS, keep=0, wide=9)
 def test_texts_of_a_part_stay(part: str, golden: Callable[[str, str], None]) -> None:
     lines, seen = part_lines(part)
     golden("\n".join([*lines, "", *seen.lines(), ""]), f"texts/{part}.txt")
 
 
+@pytest.mark.wide
 def test_one_text_of_every_form_stays() -> None:
     seen = Seen()
     stored = _stored()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tcdsl.grammar.text.errors import TCTypeError
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
@@ -121,8 +122,8 @@ def test_gradients_come_in_the_types_of_the_arguments() -> None:
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-@pytest.mark.wide
-def test_a_model_with_a_layer_between_linear_ones_trains_under_autocast() -> None:
+@sampled("steps", [2, 30], keep=1)
+def test_a_model_with_a_layer_between_linear_ones_trains_under_autocast(steps: int) -> None:
     torch.manual_seed(0)
     layer = tct.nn.TC(DECLARED, parameters={"W": (16, 8), "b": (16,)})
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), layer, torch.nn.Linear(16, 1))
@@ -131,7 +132,7 @@ def test_a_model_with_a_layer_between_linear_ones_trains_under_autocast() -> Non
     x = torch.randn(64, 4)
     target = x.sum(1, keepdim=True).tanh()
     losses = []
-    for _ in range(30):
+    for _ in range(steps):
         optimizer.zero_grad()
         with lowered():
             y = model(x)
@@ -141,7 +142,7 @@ def test_a_model_with_a_layer_between_linear_ones_trains_under_autocast() -> Non
         scaler.step(optimizer)
         scaler.update()
         losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
+    assert losses[-1] < (0.5 if steps == 30 else 1) * losses[0]
     assert all(p.grad.dtype == FLOAT32 for p in model.parameters())
 
 

@@ -340,6 +340,15 @@ def test_arrays_of_numpy_beside_parameters_give_tensors() -> None:
     torch.testing.assert_close(w.grad, torch.from_numpy(x).sum(0).expand(5, 3))
 
 
+def test_tensors_of_rank_0_alone_give_tensors() -> None:
+    product = tct.define("def g(double a, double b) -> (y) { y = a * b }")
+    a = torch.tensor(3.0)
+    for args in ((a, 2.0), (a, a.double())):
+        for _ in range(2):  # of a form that is new, and of one that the launcher knows
+            assert type(product(*args)) is torch.Tensor
+            assert product(*args).item() == 3 * float(args[1])
+
+
 @pytest.mark.wide
 def test_tensors_of_rank_0_alone_give_tensors_that_learn() -> None:
     kernel = tct.define(

@@ -78,7 +78,7 @@ def test_a_saved_program_runs_in_a_process_that_has_only_imported_us(tmp_path: P
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_what_the_text_asks_of_sizes_torch_export_asks_of_the_program() -> None:
     add = tct.define("def add(float(N) x, float(N) y) -> (z) { z(i) = x(i) + y(i) }")
     given = torch.ones(4), torch.ones(4)

@@ -15,6 +15,7 @@ tct: Any = pytest.importorskip("tcdsl.torch")
 
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError  # noqa: E402
 from tests.tcdsl.layer_texts import FCRELU, NORM  # noqa: E402
+from tests.tiers import sampled  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
@@ -342,29 +343,30 @@ def test_a_kernel_may_stand_for_the_text() -> None:
         tct.nn.TC(tcdsl.define(FCRELU))
 
 
-@pytest.mark.wide
-def test_layers_of_one_text_have_code_of_their_own_sizes_with_and_without_torch_compile() -> None:
+@sampled("backend", [None, "eager"], keep=1)
+def test_layers_of_one_text_have_code_of_their_own_sizes_with_and_without_torch_compile(
+    backend: str | None,
+) -> None:
     def layers() -> list[Any]:
         shapes = (5, 7), (3, 5), (3, 3)
         text = FCRELU + "# own code"
         return [tct.nn.TC(text, parameters={"W": s, "b": s[0]}, tune="off") for s in shapes]
 
     x = torch.randn(4, 7)
-    for backend in (None, "eager"):
-        model = torch.nn.Sequential(*layers())
-        with torch.no_grad():
-            if backend is None:
-                model(x)
-            else:
-                torch.compile(model, backend=backend, fullgraph=True)(x)
-        for layer, (n, m) in zip(model, ((5, 7), (3, 5), (3, 3)), strict=True):
-            kernel = layer.tc
-            if backend is not None:  # what the operator finds by text and settings
-                kernel = tct.library.runner_of(tct.library.Spelling(*kernel.spelled[0]))
-            assert kernel.session.settings.sizes == (("M", m), ("N", n))
-            sizes = [c.spec.sizes for c in kernel.variant().executables]
-            assert sizes == [(("B", 4), ("M", m), ("N", n))]
-            assert pickle.loads(pickle.dumps(layer)).tc.spelled == layer.tc.spelled
+    model = torch.nn.Sequential(*layers())
+    with torch.no_grad():
+        if backend is None:
+            model(x)
+        else:
+            torch.compile(model, backend=backend, fullgraph=True)(x)
+    for layer, (n, m) in zip(model, ((5, 7), (3, 5), (3, 3)), strict=True):
+        kernel = layer.tc
+        if backend is not None:  # what the operator finds by text and settings
+            kernel = tct.library.runner_of(tct.library.Spelling(*kernel.spelled[0]))
+        assert kernel.session.settings.sizes == (("M", m), ("N", n))
+        sizes = [c.spec.sizes for c in kernel.variant().executables]
+        assert sizes == [(("B", 4), ("M", m), ("N", n))]
+        assert pickle.loads(pickle.dumps(layer)).tc.spelled == layer.tc.spelled
 
 
 def test_its_repr_shows_the_head_of_the_text_and_what_it_has() -> None:

@@ -270,7 +270,7 @@ def test_the_strings_of_a_call_are_told_apart_once() -> None:
     assert not {"generics_of", "_merged", "bind", "runner_of", "of_bound"} & {*recorded}
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_tables_of_derivatives_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     from tcdsl.derived import with_gradient
     from tcdsl.torch import derivatives
@@ -441,7 +441,7 @@ def test_a_seed_for_each_element_is_no_random_number_of_vmap() -> None:
     torch.testing.assert_close(found, torch.stack([noisy(x[0], s) for s in range(3)]))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_loaded_derivative_over_directions_meets_the_numbers_of_its_pass(tmp_path: Path) -> None:
     noisy = tct.define(NOISY)
     x = torch.ones(5, dtype=torch.float64)
@@ -506,7 +506,7 @@ def test_opcheck_passes() -> None:
     checked(tct.define(FCRELU), *operands(), grad=True)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("grad", [False, True])
 def test_opcheck_passes_whatever_the_arguments(grad: bool) -> None:
     fcrelu, softmax, first = (tct.define(t) for t in (FCRELU, SOFTMAX, FIRST))

@@ -54,7 +54,7 @@ def gradients(of: Any, run: Any = None) -> dict[str, Any]:
     return {n: p.grad.clone() for n, p in of.named_parameters()}
 
 
-@sampled("use_reentrant", [True, False], keep=1)
+@sampled("use_reentrant", [True, False], keep=1, wide=0)
 def test_checkpointed_layers_have_the_gradients_of_others(use_reentrant: bool) -> None:
     from torch.utils.checkpoint import checkpoint
 

@@ -36,7 +36,7 @@ def test_with_a_true_model_the_leaders_hold_the_optimum() -> None:
     assert found[0].time_ns == OPTIMUM_NS
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_without_a_model_evolution_finds_the_optimum_in_an_eighth_of_the_space() -> None:
     times = [run(seed, Budget(trials=400))[0].time_ns for seed in range(8)]
     assert sorted(times)[5] == OPTIMUM_NS

@@ -70,7 +70,7 @@ def test_random_programs_in_the_simulator(seed: int) -> None:
         differential(problem, config, exact=(exact,), gpu=gpu, orders=orders, terms=400)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(n, marks=pytest.mark.deep) for n in range(1, 20))]

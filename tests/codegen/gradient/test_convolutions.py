@@ -129,7 +129,7 @@ def test_residues_have_a_statement_each(name: str) -> None:
     assert "min(max(" not in text
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n == "transposed, stride 2" else pytest.mark.deep) for n in CASES],

@@ -53,8 +53,7 @@ def test_no_more_than_by_hand(name: str) -> None:
     assert all(more[k] <= allowed[k] for k in more), f"{more}\n{made.text}"
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("name", TABLE)
+@sampled("name", TABLE, keep=0, wide=12)
 def test_what_is_written_by_hand_is_right(name: str, rng: np.random.Generator) -> None:
     d = differentiated(TABLE[name].text)
     hand = check(parse(TABLE[name].by_hand))

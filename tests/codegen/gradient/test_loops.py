@@ -197,7 +197,7 @@ def test_the_second_derivative_of_a_checkpointed_gradient(rng: np.random.Generat
     assert_gradient(differentiated_def(d.backward), more, rng)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.parametrize("name", HALVES)
 def test_half_states_round_in_every_turn(name: str, rng: np.random.Generator) -> None:
@@ -301,7 +301,7 @@ def test_what_turns_write_takes_the_forms_of_whole_tensors(name: str) -> None:
 # ---- for callers
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_a_call_beyond_the_limit_keeps_checkpoints(rng: np.random.Generator) -> None:
     kernel = defined(PRODUCT)
@@ -348,7 +348,7 @@ def _cells(torch: Any, name: str, args: Mapping[str, Any]) -> list[Any]:
 @pytest.mark.parametrize(
     "name",
     [
-        "rnn",
+        pytest.param("rnn", marks=pytest.mark.wide),
         pytest.param("lstm", marks=pytest.mark.deep),
         pytest.param("gru", marks=pytest.mark.deep),
     ],

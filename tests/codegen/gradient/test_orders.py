@@ -99,7 +99,7 @@ def exact(f: Function, x: float, order: int) -> float:
         return float(mp.re(total) / h**order / (1 if order == 2 else 2))
 
 
-@sampled("name", sorted(FUNCTIONS, key=lambda n: n not in OFTEN), keep=1, wide=15)
+@sampled("name", sorted(FUNCTIONS, key=lambda n: n not in OFTEN), keep=1, wide=8)
 def test_first_to_third_derivative(name: str) -> None:
     f, points = FUNCTIONS[name]
     for order, d in enumerate(derivatives(name), 1):

@@ -89,8 +89,7 @@ def test_second_derivatives(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
-@pytest.mark.parametrize("name", FLOATS)
+@sampled("name", FLOATS, keep=0, wide=8)
 def test_gradients_in_c(name: str, rng: np.random.Generator) -> None:
     d = differentiated(CASES[name].text)
     cases = []

@@ -31,7 +31,7 @@ def test_gradient_of_a_random_program(seed: int) -> None:
     assert_gradient(d, args, rng, step=1e-7, tolerance=1e-4)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.deep) for s in range(1, 30))]
 )

@@ -26,7 +26,7 @@ def _seeds(fast: int, wide: int, deep: int, *long: int) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("seed", _seeds(2, 6, 150))
+@pytest.mark.parametrize("seed", _seeds(1, 6, 150))
 def test_gradient_of_a_random_loop_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     checked = check(parse(random_loops(rng)))

@@ -18,6 +18,7 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import drawn
+from tests.tiers import sampled
 
 PARAMS = "float(N,M) A, float(N,M) B, float(M) c"
 SIZES = {"N": 3, "M": 4}
@@ -159,9 +160,7 @@ def random_lines(rng: np.random.Generator) -> str:
     return f"def f({PARAMS}) -> (S, T, U, V) {{ {start} {lines(6)} {loop} {lines(4)} }}"
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(s, marks=pytest.mark.wide) for s in range(1, 8))]
-)
+@sampled("seed", range(8), keep=1, wide=3)
 def test_random_lines_mean_the_same(seed: int) -> None:
     _hold(range(10 * seed, 10 * seed + 10))
 

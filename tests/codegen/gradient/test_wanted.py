@@ -42,7 +42,7 @@ def of(text: str, *wrt: str) -> Gradient:
     return gradient(check(parse(text)), wrt=wrt or None)
 
 
-@sampled("name", [*OFTEN, *REST], keep=4, wide=40)
+@sampled("name", [*OFTEN, *REST], keep=4, wide=20)
 def test_a_gradient_by_one_parameter_is_that_of_all(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]
     d = made(layer)

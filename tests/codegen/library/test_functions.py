@@ -206,7 +206,7 @@ def test_two_processes_compile_a_function_once(compiled: list[str], tmp_path: Pa
     assert runs.read_text().splitlines() == ["run"]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_calls_the_same_functions(rng: np.random.Generator) -> None:

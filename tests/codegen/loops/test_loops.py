@@ -99,7 +99,7 @@ def test_rnn(turns: int, shape: tuple[int, int]) -> None:
     held(problem(RNN, floats(turns, b, n), floats(b, n), floats(n, n)))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_lstm_and_gru() -> None:
     held(problem(LSTM, floats(5, 3, 4), floats(24, 4), floats(24, 6), floats(3, 6), floats(3, 6)))
     held(problem(GRU, floats(4, 3, 6), *(floats(6, 6) for _ in range(3)), floats(3, 6)))

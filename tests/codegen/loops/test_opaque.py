@@ -111,7 +111,7 @@ def test_guarded_reads_of_each_type_never_leave_their_array(dtype: str) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(2))
 def test_random_guards_never_let_a_read_out_of_its_array(seed: int) -> None:
     rng = np.random.default_rng(seed)

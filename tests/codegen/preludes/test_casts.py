@@ -13,6 +13,7 @@ from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.types import dtypes
 from tests.codegen.harness import Case, Problem, expected, problem, run_cases
 from tests.cusim.harness import lowered, simulate
+from tests.tiers import sampled
 
 TYPES = [
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
@@ -167,8 +168,8 @@ def test_elements_become_any_type_bit_for_bit(
 @pytest.mark.parametrize(
     "types",
     [
-        ["float16", "bfloat16"],
-        pytest.param([t for t in TYPES if "float16" not in t], marks=pytest.mark.wide),
+        ["bfloat16"],
+        pytest.param([t for t in TYPES if t != "bfloat16"], marks=pytest.mark.wide),
     ],
 )
 def test_indices_sizes_literals_and_comparisons_become_any_type(
@@ -197,9 +198,7 @@ def test_casts_of_sums_and_rows(
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
-    "source", ["int32", *(pytest.param(t, marks=pytest.mark.wide) for t in TYPES if t != "int32")]
-)
+@sampled("source", ["int32", *(t for t in TYPES if t != "int32")], keep=1, wide=4)
 def test_kernels_of_a_gpu_cast_as_well(source: str, rng: np.random.Generator) -> None:
     returns = ", ".join(f"{t}(N) O{t}" for t in TYPES)
     body = " ".join(f"O{t}(i) = {t}(A(i))" for t in TYPES)
@@ -211,11 +210,10 @@ def test_kernels_of_a_gpu_cast_as_well(source: str, rng: np.random.Generator) ->
         assert_bits(x, want, f"{source} to {t}")
 
 
-@pytest.mark.wide
 @pytest.mark.nvrtc
-def test_nvrtc_takes_every_cast(rng: np.random.Generator) -> None:
-    for source in TYPES:
-        body = " ".join(f"O{t}(i) = {t}(A(i))" for t in TYPES)
-        returns = ", ".join(f"{t}(N) O{t}" for t in TYPES)
-        p = problem(f"def f({source}(N) A) -> ({returns}) {{ {body} }}", samples(source, rng))
-        assert compile_cuda(compiler.emit_cuda(lowered(p)), "sm_90", name="cast").report.kernels
+@sampled("source", ["int32", *(t for t in TYPES if t != "int32")], keep=1, wide=3)
+def test_nvrtc_takes_every_cast(source: str, rng: np.random.Generator) -> None:
+    body = " ".join(f"O{t}(i) = {t}(A(i))" for t in TYPES)
+    returns = ", ".join(f"{t}(N) O{t}" for t in TYPES)
+    p = problem(f"def f({source}(N) A) -> ({returns}) {{ {body} }}", samples(source, rng))
+    assert compile_cuda(compiler.emit_cuda(lowered(p)), "sm_90", name="cast").report.kernels

@@ -60,7 +60,7 @@ def test_a_border_is_a_padded_copy(shape: tuple[int, ...]) -> None:
     held(problem(text, floats(*shape), floats(4, shape[1], 0, 3)))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_strided_padded_convolution_and_one_onto_another() -> None:
     text = """def f(float(C,H,W) I, float(F,C,KH,KW) K, float(F) b) -> (O) {

@@ -9,6 +9,7 @@ import pytest
 
 import tcdsl
 from tests.codegen.harness import problem
+from tests.tiers import sampled
 
 CAT = """def f(float(A) X, float(B) Y, float(C) Z) -> (float(A + B + C) O) {
   O(A + b) = Y(b)
@@ -49,11 +50,11 @@ def test_parts_that_join_are_not_filled_before(body: str, blank: bool) -> None:
     assert is_blank(text, *given) == blank
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-def test_parts_have_their_values_at_all_sizes() -> None:
+@sampled("sizes", [(17,), (0, 1, 1003)], keep=1)
+def test_parts_have_their_values_at_all_sizes(sizes: tuple[int, ...]) -> None:
     cat, swap = tcdsl.define(CAT), tcdsl.define(SWAP)
-    for n in (0, 1, 17, 1003):
+    for n in sizes:
         x, y, z = floats(n), floats(n // 2), floats(3)
         junk = np.full(2 * n + 3, 9e9, np.float32)
         np.testing.assert_array_equal(cat(x, y, z), np.concatenate([x, y, z]))

@@ -68,7 +68,7 @@ def _calls(python: str, library: Any, **environment: str) -> subprocess.Complete
         pytest.param((sys.executable, "-m", "ziglang", "cc"), marks=pytest.mark.zig),
     ],
     ids=["gcc", "clang", "zig"],
-    keep=1,
+    keep=0,
 )
 def test_every_compiler_makes_it(command: tuple[str, ...], library: Any, tmp_path: Path) -> None:
     source = build.core_source()

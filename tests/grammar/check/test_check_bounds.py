@@ -147,7 +147,7 @@ data = st.lists(st.integers(-3, 6), min_size=4, max_size=4)
 
 
 @drawn(
-    20,
+    10,
     200,
     bodies,
     data,

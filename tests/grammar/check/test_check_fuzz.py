@@ -65,7 +65,7 @@ def mutated(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@drawn(100, 300, mutated())
+@drawn(50, 300, mutated())
 def test_mutated_programs_check_or_raise_a_tcerror(text: str) -> None:
     survives(text)
 

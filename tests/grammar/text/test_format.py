@@ -121,7 +121,7 @@ definitions = st.builds(
 programs = st.builds(n.Program, tuples(definitions, 2, 1))
 
 
-@drawn(50, 250, programs)
+@drawn(25, 250, programs)
 def test_parsing_the_text_of_a_program_gives_the_program(program: n.Program) -> None:
     text = format_program(program)
     again = parse(text)
@@ -140,7 +140,7 @@ def without_parentheses_at(text: str, start: int) -> str:
     raise AssertionError("unbalanced")
 
 
-@drawn(100, 300, expressions)
+@drawn(50, 300, expressions)
 def test_no_parentheses_can_be_left_out(value: n.Expr) -> None:
     text = text_of(value)
     for group in re.finditer(r"(?<![A-Za-z0-9_])\(", text):
@@ -164,7 +164,7 @@ def expression_nodes(root: object) -> Iterator[n.Expr]:
             todo += [getattr(item, field.name) for field in fields(item)]
 
 
-@drawn(25, 120, programs)
+@drawn(12, 120, programs)
 def test_the_place_of_an_expression_holds_the_expression(program: n.Program) -> None:
     for node in expression_nodes(parse(format_program(program))):
         assert node.span is not None

@@ -87,7 +87,7 @@ def check(text: str) -> None:
     str(refusal).encode()  # what is shown can be printed
 
 
-@drawn(30, 300, st.text(max_size=80))
+@drawn(15, 300, st.text(max_size=80))
 @example("")
 @example("\ufeffdef f() -> () {}")
 @example("def f() -> () {}\x1a")
@@ -97,7 +97,7 @@ def test_any_text(text: str) -> None:
     check(text)
 
 
-@drawn(80, 250, st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["", " "]))
+@drawn(40, 250, st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["", " "]))
 def test_any_row_of_words_and_signs(pieces: list[str], between: str) -> None:
     check(between.join(pieces))
 

@@ -132,7 +132,7 @@ def test_results_may_lie_in_their_operands(turned: bool) -> None:
     np.testing.assert_array_equal(add(y[:, :-1], np.float32(1), out=y[:, 1:]), want)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("shape", [(1 << 20, 3), (3, 1 << 20), (64, 300, 200)])
 def test_parts_of_many_tasks_are_all_of_it(shape: tuple[int, ...]) -> None:
     add: Any = tc.define(ADD, threads=2)
@@ -153,7 +153,7 @@ def test_what_is_dear_and_repeated_along_rows_is_computed_once_a_row() -> None:
     np.testing.assert_allclose(f(a, a[:1]), a * np.exp(a[:1]), rtol=1e-6)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_ranks_that_are_met_at_once_do_not_wait_for_each_other(compiled: list[str]) -> None:
     """Whoever compiles for all ranks asks no other rank: its caller may wait for just that."""
     add: Any = tc.define(ADD)

@@ -125,7 +125,7 @@ def test_rows_of_any_layout_give_what_dense_ones_give(of_type: tuple[str, Any]) 
             np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_results_may_lie_anywhere_and_in_their_operands() -> None:
     f: Any = tc.define(SOFTMAX)
     x = np.random.default_rng(4).random((6, 5, 33), dtype=np.float32)
@@ -196,7 +196,7 @@ def test_rows_that_no_process_had_lower_nothing(
     assert len(compiled) == count
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_layouts_beyond_the_first_have_one_executable(compiled: list[str]) -> None:
     x = np.random.default_rng(8).random((12, 10))
     a = tc.from_numpy(x)

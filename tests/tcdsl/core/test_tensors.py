@@ -437,6 +437,7 @@ def test_kernels_that_users_define_take_tensors_and_are_recorded() -> None:
     assert type(k(array(x), array(v), 2)) is np.ndarray
 
 
+@pytest.mark.wide
 @pytest.mark.torch
 def test_sums_that_a_gradient_reads_are_kept_and_recomputed_where_it_is_recorded() -> None:
     torch = pytest.importorskip("torch")

@@ -45,7 +45,7 @@ def made(library: Any, text: str) -> tuple[Any, Any]:
     return x, eval(text, {"x": x, "np": np, "tensor": library.tensor})
 
 
-@sampled("text", VIEWS, keep=4, wide=14)
+@sampled("text", VIEWS, keep=4, wide=9)
 def test_layout_memory_and_gradients(torch: Any, text: str) -> None:
     (x, y), (u, v) = made(tc, text), made(torch, text)
     assert tuple(y.shape) == tuple(v.shape)

@@ -39,7 +39,7 @@ def assert_near(
 
 
 @pytest.mark.cc
-@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=1, wide=30)
+@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=1, wide=16)
 def test_programs_of_the_catalog(entry: dict[str, Any]) -> None:
     seed = zlib.crc32(entry["name"].encode())
     rng = np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def run_random(seed: int, run: Run) -> int:
 CHUNK = 5  # programs in a test
 
 
-@sampled("first", range(0, 100, CHUNK), keep=1, wide=9)
+@sampled("first", range(0, 100, CHUNK), keep=1, wide=4)
 def test_random_programs_mean_over_a_batch_what_loops_mean(first: int) -> None:
     assert sum(run_random(seed, evaluated) for seed in range(first, first + CHUNK))
 

@@ -104,6 +104,7 @@ def test_calls_that_go_back_in_reverse_look_up_the_same(
         assert len(compiled) == before
 
 
+@pytest.mark.wide
 def test_calls_in_reverse_have_their_own_where_one_for_all_takes_long(
     begun: list[bytes], compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +124,7 @@ def test_calls_in_reverse_have_their_own_where_one_for_all_takes_long(
     assert len(compiled) == before, "each found what was built for it"
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_sizes_that_calls_would_have_built_aside_are_left_to_them(
     begun: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,14 +152,14 @@ def test_what_tunes_at_calls_begins_nothing(begun: list[bytes], other: dict[str,
     assert len(begun) == (other["tune"] != "first-call")
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_on_one_core_nothing_is_begun(begun: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beforehand, "usable_cores", lambda: 1)
     there_and_back(tc.define(SUMS), 3)
     assert not begun
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_the_builder_leaves_it(compiled: list[str]) -> None:
     sums = tc.define(SUMS)
     y, pull = sums.with_grad()(np.ones((3, 5), np.float32))

@@ -80,7 +80,7 @@ def test_several_outputs_have_a_named_tuple_of_tangents(rng: np.random.Generator
     assert np.allclose(tangents.t_q, t.sum() * x + x.sum() * t)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_generics_ranks_and_types_are_those_of_the_call(rng: np.random.Generator) -> None:
     scan = kernel(SCAN)
     x, w = rng.normal(size=(5, 2)).astype(np.float32), np.ones(2, np.float32)

@@ -137,7 +137,7 @@ def test_hessians_are_torchs(name: str, rng: np.random.Generator) -> None:
         np.testing.assert_allclose(mine, its.numpy(), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_third_derivative_of_a_kernel_that_keeps_something(rng: np.random.Generator) -> None:
     k = kernel("def f(double(N) x) -> (y) { s +=! x(i) * x(i) y = s * s }")
     x, u, v = (rng.normal(size=4) for _ in range(3))

@@ -95,11 +95,6 @@ d.Exponential(B).log_prob(-B)
 """.strip().splitlines()
 
 
-def _few(cases: list[str]) -> list[Any]:
-    """Return cases of which all but the first are wide."""
-    return [cases[0], *(pytest.param(c, marks=pytest.mark.wide) for c in cases[1:])]
-
-
 def _names(u: Any) -> dict[str, Any]:
     made = {n: u.t.tensor(v, dtype=u.t.float64) for n, v in PARAMETERS.items()}
     return {"t": u.t, "d": u.d, **{n: v.requires_grad_(n != "N") for n, v in made.items()}}
@@ -139,7 +134,7 @@ def _compare(asked: str, whether_gradients: bool = True) -> None:
                 _close(mine, real, f"gradient of {asked}")
 
 
-@sampled("case", CASES, keep=1, wide=26)
+@sampled("case", CASES, keep=1, wide=12)
 def test_a_distribution_is_pytorchs(case: str) -> None:
     made, value = case.split(" | ")
     ours, theirs = (eval(made, _names(u)) for u in (OURS, THEIRS))
@@ -172,7 +167,7 @@ def _has(distribution: Any, name: str) -> bool:
     return True
 
 
-@sampled("case", CASES, keep=1, wide=20)
+@sampled("case", CASES, keep=1, wide=10)
 def test_samples_have_the_moments(case: str) -> None:
     made = eval(case.split(" | ")[0], _names(OURS))
     library.manual_seed(11)
@@ -195,9 +190,8 @@ def test_samples_have_the_moments(case: str) -> None:
         assert made.rsample((2,)).requires_grad
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("made", ["d.Normal(A, B)", "d.Laplace(A, B)", "d.Gamma(A + 1, B)",
-                                  "d.MultivariateNormal(A, scale_tril=M.tril())"])  # fmt: skip
+@sampled("made", ["d.Normal(A, B)", "d.Laplace(A, B)", "d.Gamma(A + 1, B)",
+                  "d.MultivariateNormal(A, scale_tril=M.tril())"], keep=0, wide=2)  # fmt: skip
 def test_gradients_go_through_samples(made: str) -> None:
     """By the mean of samples: d mean / d parameter, by the law of large numbers."""
     names = _names(OURS)
@@ -211,7 +205,7 @@ def test_gradients_go_through_samples(made: str) -> None:
             assert torch.allclose(_numbers(mine), _numbers(real), atol=0.2)
 
 
-@pytest.mark.parametrize("case", _few(PAIRS))
+@sampled("case", PAIRS, keep=1, wide=8)
 def test_divergences_are_pytorchs(case: str) -> None:
     p, q = case.split(" | ")
     _compare(f"d.kl_divergence({p}, {q})")
@@ -261,7 +255,7 @@ d.Binomial(N, P).mode | d.NegativeBinomial(N, P).mode | d.Binomial(3, P).enumera
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("asked", _few(TURNED))
+@sampled("asked", TURNED, keep=1, wide=5)
 def test_modes_and_what_turns_a_distribution_round(asked: str) -> None:
     for one in asked.split(" | "):
         _compare(one)

@@ -271,7 +271,7 @@ def test_sequences_in_any_order_are_packed_as_by_torch() -> None:
     assert _shown(_packed(*LIBRARIES[0])) == _shown(_packed(*LIBRARIES[1]))
 
 
-@sampled("name", ["LSTM", "GRU"], keep=1)
+@sampled("name", ["RNN", "LSTM", "GRU"], keep=1)
 def test_layers_over_time_take_them(name: str) -> None:
     mine, theirs = getattr(nn, name)(3, 2), getattr(torch.nn, name)(3, 2)
     mine.load_state_dict(theirs.state_dict())

@@ -34,7 +34,17 @@ def _linear(u: Any, n: Any) -> Any:
     return layer
 
 
-@sampled("how", ["householder", "cayley", "matrix_exp", "plain"], keep=1)
+def test_orthogonal_columns_are_pytorchs() -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        u.manual_seed(3)
+        layer = n.utils.parametrizations.orthogonal(n.Linear(4, 3), orthogonal_map="householder")
+        found.append(np.array(layer.weight.tolist()))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[0] @ found[0].T, np.eye(3), atol=1e-5)
+
+
+@sampled("how", ["householder", "cayley", "matrix_exp", "plain"], keep=0, wide=2)
 def test_an_orthogonal_weight_trains(how: str) -> None:
     found = []
     for u, n in ((tc, nn), (torch, torch.nn)):

@@ -11,6 +11,7 @@ import pytest
 
 from tcdsl import library as tc
 from tcdsl import nn
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -123,10 +124,7 @@ PADDED: list[tuple[str, Named, tuple[int, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "named", "shape"),
-    [PADDED[0], *(pytest.param(*case, marks=pytest.mark.wide) for case in PADDED[1:])],
-)
+@sampled("name, named, shape", PADDED, keep=1, wide=4)
 def test_paddings_of_convolutions(name: str, named: Named, shape: tuple[int, ...]) -> None:
     mine, theirs = getattr(nn, name)(3, 6, **named), getattr(torch.nn, name)(3, 6, **named)
     mine.load_state_dict(theirs.state_dict())

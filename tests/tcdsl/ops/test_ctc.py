@@ -45,7 +45,7 @@ def _case(name: str, dtype: str, flat: bool, blank: int, drops: bool, reduction:
     return found
 
 
-@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("flat", [False, pytest.param(True, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(
     "name",
     # Second sizes bring the kernel for all sizes, which the test below has compiled too.

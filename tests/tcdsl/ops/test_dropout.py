@@ -119,7 +119,7 @@ def _layers(make: Any, run: Any, tolerance: float) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.wide
+@pytest.mark.deep
 def test_layers_leave_out_what_pytorchs_do() -> None:
     for settings in ({}, {"batch_first": True}, {"bidirectional": True}):
         _layers(

@@ -61,6 +61,7 @@ def test_it_is_as_torchs(name: str) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
+@pytest.mark.wide
 def test_places_at_the_edge_of_an_image_have_no_slope_and_nan_is_its_first_element() -> None:
     image = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
     grid = np.array([[-1, -1], [1, 1], [1, 0.5], [0.25, -0.5], [2, -3]], np.float32)

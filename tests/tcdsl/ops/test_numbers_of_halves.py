@@ -22,7 +22,7 @@ NORMS: dict[str, Any] = {
 }
 
 
-@sampled("name", NORMS, keep=2)  # along rows, and along groups of them
+@sampled("name", NORMS, keep=1)
 def test_a_small_eps_is_no_zero(name: str) -> None:
     x = tc.full((2, 4, 4), 3.0, dtype=tc.float16, requires_grad=True)  # without deviation
     y = NORMS[name](F, x)
@@ -31,7 +31,7 @@ def test_a_small_eps_is_no_zero(name: str) -> None:
     assert x.grad.isfinite().all()
 
 
-@sampled("dtype", ["bfloat16", "float32", "float16"], keep=1)
+@sampled("dtype", ["bfloat16", "float32", "float16"], keep=0)
 def test_parameters_of_float32_beside_halves(dtype: str) -> None:
     for training in (True, False):
         found = []
@@ -59,7 +59,7 @@ def test_parameters_of_halves_beside_float32_are_refused() -> None:
             f.layer_norm(u.ones(2, 4, dtype=u.float64), (4,), u.ones(4))
 
 
-@pytest.mark.parametrize("drop", [F.dropout, F.dropout1d, lambda x, p: F.alpha_dropout(x, p, True)])
+@sampled("drop", [F.dropout, F.dropout1d, lambda x, p: F.alpha_dropout(x, p, True)], keep=1)
 def test_a_probability_near_one_leaves_some(drop: Any) -> None:
     x = tc.ones(20_000, 1, 1, dtype=tc.bfloat16)  # 0.996 is 1 there
     made = drop(x, 0.997)

@@ -37,8 +37,7 @@ def check(ours: Any, theirs: Any, of: Array, dim: int) -> None:
         np.testing.assert_array_equal(np.take_along_axis(of, places, dim), values)
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("dtype", TYPES)
+@sampled("dtype", TYPES, keep=0, wide=3)
 @pytest.mark.parametrize(("shape", "dim"), [((5,), 0), ((3, 700), 1), ((601, 2), 0), ((2, 0), 1)])
 def test_the_first_of_an_order_are_torchs(shape: tuple[int, ...], dim: int, dtype: str) -> None:
     a = numbers(shape, dtype)

@@ -67,7 +67,7 @@ def bowl(p: Any, q: Any) -> Any:
     return ((p - 1) ** 2).sum() + 0.1 * ((p * q) ** 2).sum() + (q**4).sum()
 
 
-@sampled("name, settings", CASES, keep=2, wide=14)
+@sampled("name, settings", CASES, keep=2, wide=10)
 def test_steps(name: str, settings: dict[str, Any]) -> None:
     begin = np.array([[0.5, -1.0, 2.0], [0.1, 0.2, -0.3]])
     mine = [tc.tensor(begin, requires_grad=True), tc.tensor(begin[0], requires_grad=True)]

@@ -104,7 +104,7 @@ def random_exp(rng: random.Random, depth: int, leaves: tuple[str, ...]) -> str:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("seed", range(12))
+@sampled("seed", range(12), keep=4, wide=0)
 @pytest.mark.parametrize("place", list(TEXTS))
 def test_random_divisions_are_those_of_python(place: str, seed: int) -> None:
     rng = random.Random(f"{place} {seed}")

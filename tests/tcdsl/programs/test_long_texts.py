@@ -22,6 +22,7 @@ from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import lark_parser, parse
 from tcdsl.kernel import Kernel
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -89,9 +90,9 @@ def agrees(text: str, *, backwards: bool = True) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        long_sum(330),
-        pytest.param(choices(190), marks=pytest.mark.wide),
-        pytest.param(arms(190), marks=pytest.mark.wide),
+        pytest.param(long_sum(330), marks=pytest.mark.wide),
+        pytest.param(choices(190), marks=pytest.mark.deep),
+        pytest.param(arms(190), marks=pytest.mark.deep),
         pytest.param(arms_of_two(190), marks=pytest.mark.wide),
         pytest.param(gathers(190), marks=pytest.mark.wide),
         pytest.param(conditions(330), marks=pytest.mark.wide),
@@ -108,19 +109,24 @@ def test_a_text_may_be_long(text: str) -> None:
     agrees(text, backwards=text.count("T1") == 0)
 
 
-def test_calls_from_deep_recursion_and_small_stacks_compile() -> None:
+@sampled("text", [long_sum(9), gathers(60)], ids=["sum", "gathers"], keep=1)
+def test_calls_from_deep_recursion_compile(text: str) -> None:
     def deep(frames: int) -> None:
         if frames:
             deep(frames - 1)
         else:
-            agrees(gathers(60))
+            agrees(text)
 
     deep(700)
+
+
+@sampled("text", [gathers(20), choices(191)], ids=["gathers", "choices"], keep=1)
+def test_calls_from_small_stacks_compile(text: str) -> None:
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            agrees(choices(191))
+            agrees(text)
         except BaseException as error:
             errors.append(error)
             raise
@@ -192,9 +198,9 @@ def work_of(text: str, *, backwards: bool) -> dict[str, int]:
     ("text", "n"),
     [
         (long_sum, 70),
-        pytest.param(choices, 40, marks=pytest.mark.wide),
+        pytest.param(choices, 40, marks=pytest.mark.deep),
         pytest.param(gathers, 40, marks=pytest.mark.wide),
-        pytest.param(arms, 30, marks=pytest.mark.wide),
+        pytest.param(arms, 30, marks=pytest.mark.deep),
         pytest.param(arms_of_two, 30, marks=pytest.mark.wide),
         pytest.param(conditions, 60, marks=pytest.mark.wide),
     ],

@@ -70,6 +70,7 @@ def test_calls_in_the_language_give_types_by_keyword() -> None:
         tc.define_all(text.replace("R=T", "R=3")).sum(a, a)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_torchs_types_are_types() -> None:
     torch = pytest.importorskip("torch")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tcdsl import library
+from tests.tiers import sampled
 
 tc: Any = library
 torch = pytest.importorskip("torch")
@@ -122,7 +123,7 @@ REDUCTIONS = [
 
 
 @pytest.mark.parametrize("dtypes", [("float32",), pytest.param(("int64",), marks=pytest.mark.wide)])
-@pytest.mark.parametrize(("reduce", "include_self"), REDUCTIONS)
+@sampled("reduce, include_self", REDUCTIONS, keep=3)
 def test_scattered_elements_are_combined_as_pytorchs(
     reduce: str, include_self: bool, dtypes: tuple[str, ...]
 ) -> None:

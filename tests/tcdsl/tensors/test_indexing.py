@@ -49,7 +49,7 @@ def ours(key: Any) -> Any:
 NUMBERED = [pytest.param(key, id=str(i)) for i, key in enumerate(KEYS)]
 
 
-@sampled("key", NUMBERED, keep=4)
+@sampled("key", NUMBERED, keep=4, wide=7)
 def test_elements_and_gradients(key: Any) -> None:
     array = np.arange(60.0).reshape(SHAPE)
     x = tc.tensor(array, requires_grad=True)
@@ -63,7 +63,7 @@ def test_elements_and_gradients(key: Any) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), counted)
 
 
-@sampled("key", NUMBERED, keep=4)
+@sampled("key", NUMBERED, keep=4, wide=7)
 def test_what_is_written(key: Any) -> None:
     array = np.arange(60.0).reshape(SHAPE)
     x = tc.tensor(array)

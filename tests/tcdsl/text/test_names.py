@@ -144,7 +144,7 @@ FEW = ("int", "tc_args", "nullptr", "blockIdx", "INFINITY")
 
 
 @pytest.mark.nvrtc
-@sampled("word", WORDS, keep=1, wide=6)
+@sampled("word", WORDS, keep=1, wide=3)
 def test_a_name_may_be_a_word_of_the_emitted_language(word: str) -> None:
     roles = (
         f"def {word}(float(N) A, float s) -> (O) {{ O(i) = s * A(i) }}",

@@ -80,7 +80,7 @@ def test_a_search_finds_the_fast_one_among_faults_and_later_calls_find_it(tmp_pa
     assert found.config == tuned.config
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_later_run_does_not_try_again_what_has_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     problem = toy_problem("crash", log=log, times=(10, 200))
@@ -91,7 +91,7 @@ def test_a_later_run_does_not_try_again_what_has_ended(tmp_path: Path) -> None:
     assert len(crashed) == len(set(crashed))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
     tmp_path: Path,
 ) -> None:
@@ -115,7 +115,7 @@ def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
     assert log.read_text().count("hang 10") == 1
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_default_to_which_the_compiler_objects_is_timed_all_the_same(tmp_path: Path) -> None:
     problem = toy_problem("spills", start=config("spills", 20))
     (tuned,) = tune([problem], cache=tmp_path / "t.db", trials=1)

@@ -135,7 +135,7 @@ REASONS = {
 }
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.nvrtc
 @pytest.mark.cusim
 def test_each_fault_costs_its_candidate_only(tmp_path: Path) -> None:

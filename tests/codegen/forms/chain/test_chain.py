@@ -220,9 +220,14 @@ def under(p: Problem, most: int = 3) -> list[Case]:
 
 @pytest.mark.cc
 def test_causal_attention_is_the_references() -> None:
-    cases = under(problem(CAUSAL, *qkv(2, 37, 37, 8, 20)), 2)
+    differential(under(problem(CAUSAL, *qkv(2, 37, 37, 8, 20)), 1), terms=256)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_strictly_causal_attention_is_the_references() -> None:
     strict = attention(within=" where j in 0:i")
-    differential([*cases, *under(problem(strict, *qkv(2, 37, 40, 8, 5)), 1)], terms=256)
+    differential(under(problem(strict, *qkv(2, 37, 40, 8, 5)), 2), terms=256)
 
 
 ANY = ((2, 37, 37, 8, 20), (1, 24, 24, 1, 1), (3, 97, 97, 64, 64), (1, 211, 211, 5, 17))
@@ -253,8 +258,17 @@ def test_chains_of_any_sizes_are_the_references() -> None:
 @pytest.mark.cc
 @pytest.mark.wide
 def test_one_executable_serves_all_sizes() -> None:
+    cases = [Case(problem(CAUSAL, *qkv(*s)), exact=False) for s in (*ANY, *EDGES)]
+    shapes = ((2, 37, 37, 8, 20), (2, 37, 90, 8, 20), (1, 30, 41, 3, 5), (1, 40, 25, 3, 5))
+    cases += [Case(problem(LATEST, *qkv(*s)), exact=False) for s in shapes]
+    differential(cases, terms=512)
+
+
+@pytest.mark.cc
+@pytest.mark.deep
+def test_so_it_is_for_all_masks_types_and_layouts() -> None:
     texts = (CAUSAL, attention().replace("L", "N"))
-    cases = [Case(problem(t, *qkv(*s)), exact=False) for t in texts for s in (*ANY, *EDGES)]
+    cases = [Case(problem(texts[1], *qkv(*s)), exact=False) for s in (*ANY, *EDGES)]
     for within in ("0:i + 1", "i:N"):
         text = attention(within=f" where j in {within}").replace("L", "N")
         for n in (40, 61):
@@ -265,8 +279,6 @@ def test_one_executable_serves_all_sizes() -> None:
         Case(problem(attention(), *qkv(*s)), exact=False)
         for s in ((2, 33, 70, 16, 16), (1, 131, 17, 3, 5), (5, 24, 200, 64, 64), (1, 30, 0, 4, 4))
     ]
-    shapes = ((2, 37, 37, 8, 20), (2, 37, 90, 8, 20), (1, 30, 41, 3, 5), (1, 40, 25, 3, 5))
-    cases += [Case(problem(LATEST, *qkv(*s)), exact=False) for s in shapes]
     heads = problem(HEADS_INSIDE, *(floats(2, 45, 3, 16) for _ in range(3)))
     alone = problem(ONE_MATRIX, floats(67, 9), floats(81, 9), floats(81, 12), floats(67, 81))
     double = problem(CAUSAL.replace("float(", "double("), *qkv(2, 45, 45, 8, 9, "float64"))
@@ -304,7 +316,7 @@ def test_chains_are_the_references() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 def test_what_is_kept_is_the_references() -> None:
     cases: list[Case] = []
     for text in (CAUSAL, attention().replace("L", "N")):
@@ -315,7 +327,7 @@ def test_what_is_kept_is_the_references() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 def test_what_is_not_asked_for_is_not_seen() -> None:
     """Of a row, columns behind its limit may hold anything."""
     cases = []
@@ -329,7 +341,7 @@ def test_what_is_not_asked_for_is_not_seen() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 def test_operands_of_any_strides() -> None:
     q, k, v = (
         floats(2, 8, 45).swapaxes(1, 2),
@@ -341,7 +353,7 @@ def test_operands_of_any_strides() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 def test_on_narrow_vectors() -> None:
     cc, machine = narrower(32)
     cases = [Case(problem(t, *qkv(2, 45, 45, 8, 20)), True) for t in (CAUSAL, attention())]

@@ -62,6 +62,10 @@ def test_the_library_is_told_how_far_ahead() -> None:
     assert "1024 ? 8 : 0" in text
 
 
+def test_a_product_that_fetches_ahead_is_the_references() -> None:
+    differential([Case(product(37, 5, 130), exact=True, config=DIRECT)], 5, machine=TINY)
+
+
 @pytest.mark.wide
 def test_what_is_fetched_changes_no_result() -> None:
     problems = [product(*shape) for shape in SHAPES]
@@ -73,7 +77,7 @@ def test_what_is_fetched_changes_no_result() -> None:
     differential(cases, 101, machine=TINY)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_rows_fetched_a_tile_ahead_change_no_result() -> None:
     cases = [Case(product(*s), exact=True, config=DIRECT) for s in SHAPES if s[0] > 1]
     differential(cases, 101, machine=WIDE)

@@ -124,7 +124,7 @@ def test_few_rows_are_dot_products(dtype: str) -> None:
         check([*cases, matmul(NT, 100, 40, 30)], terms=1024, exact=[False])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_dot_products_with_an_epilogue_and_of_halves() -> None:
     p = tensors(EPILOGUES["bias and relu"], (5, 1000), (70, 1000), (70,))
     assert all("dot + epilogue" in f for f in forms(p, exact=True))
@@ -165,7 +165,7 @@ def test_offsets_of_fused_indices_need_not_rise() -> None:
     differential([Case(p, exact=True)], terms=27)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_columns_of_fused_indices_need_not_rise() -> None:
     columns = (
         "def run(float(M,K) A, float(K,I,J,L) B) -> (C) { C(m,i,j,l) +=! A(m,k) * B(k,i,j,l) }"
@@ -177,7 +177,7 @@ def test_columns_of_fused_indices_need_not_rise() -> None:
     differential([Case(p, exact=True) for p in listed], terms=27)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_output_of_any_strides() -> None:
     a, b = rand(19, 37), rand(37, 53)
     outs = [
@@ -266,7 +266,7 @@ def test_indices_of_any_role(name: str) -> None:
     check([MANY[name]], terms=200, exact=[True], config=Config.of({"g0.form": "contraction"}))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_any_indices_of_any_size() -> None:
     names = ("two batches, one of them inside", "four indices each", "convolution")
     check([MANY[n] for n in names], terms=200, exact=[False])
@@ -388,7 +388,7 @@ def test_rows_are_packed_for_tiles_of_any_rows() -> None:
     differential([*made, *doubles], terms=64)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [32, 16])
 def test_narrower_vectors(width: int) -> None:
     cases = [matmul(NT, 40, 70, 150), matmul(NN, 33, 21, 50, "float64"), matmul(NT, 3, 33, 500)]
@@ -501,7 +501,7 @@ def test_contractions_for_all_sizes_share_what_takes_a_compiler_long() -> None:
         assert by == {"import", "phase", "plan"}
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "compiler_",
     [

@@ -81,7 +81,7 @@ def check(problems: list[Problem], terms: int, *, exact: bool) -> None:
     differential([Case(p, exact) for p in problems], terms)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_groups_of_neighbours_and_what_is_left_of_them() -> None:
     sizes = ((1, 3, 4, 5), (16, 13, 17, 33), (33, 5, 40, 18), (45, 26, 30, 26))
     inside = (INSIDE,) * 3
@@ -113,7 +113,7 @@ def test_other_strides() -> None:
     check(cases, terms=9, exact=True)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_sums_in_several_passes() -> None:
     near, both = (INSIDE, INSIDE, IN_ORDER), (INSIDE, INSIDE, INSIDE)
     operands = near, both, (INSIDE, IN_ORDER, IN_ORDER)
@@ -127,7 +127,7 @@ def test_blocks_of_large_matrices() -> None:
     check([batched((INSIDE,) * 3, 3, 530, 7, 530)], terms=7, exact=True)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_epilogues_and_other_types() -> None:
     half, double = NN.replace("float(", "float16("), NN.replace("float(", "double(")
     inside = (INSIDE,) * 3

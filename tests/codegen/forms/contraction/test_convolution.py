@@ -161,7 +161,7 @@ ODD = """def conv_i(float(N,F,H,W) G, float(F,C,3,3) K) -> (float(N,C,2*H-1,2*W-
 }"""
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_the_residues_of_a_strided_gradient_share_tasks() -> None:
     odd = problem(ODD, rand(2, 4, 6, 9), rand(4, 18, 3, 3))
     third = backward((1, 3, 5, 7), (3, 16, 2, 4), stride=3)  # of some residues there are no taps
@@ -218,7 +218,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_indices_in_other_roles() -> None:
     listed = [problem(text, *(rand(*s) for s in SHAPES[n])) for n, text in TEXTS.items()]
     held(listed, terms=54)
@@ -241,7 +241,7 @@ def test_operands_of_any_strides() -> None:
     assert "stencil 1x1" in titles_of(apart)  # the copy
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_sizes_without_points_and_generic_ones_are_left_to_others() -> None:
     empty = forward((0, 3, 9, 17), (20, 3, 3, 3))
     assert "convolution" not in titles_of(empty)
@@ -265,7 +265,7 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=30)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [32, 16])
 def test_narrower_vectors(width: int) -> None:
     cc, machine = narrower(width)
@@ -373,7 +373,7 @@ def is_opened(p: Problem) -> bool:
     return compiler.open_choice(p.program, spec, detect(), p.sizes) is not None
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_random_convolutions() -> None:
     held_at_random(0, 6)
 

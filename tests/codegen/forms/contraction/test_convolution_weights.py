@@ -230,7 +230,7 @@ def test_convolutions_are_not_their_own_weight_gradients() -> None:
     assert not any("weights" in form for form in forms(p))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_every_knob_value_computes_the_same() -> None:
     p = weights(3, 5, 40, (9, 10), (3, 3), pad=1)
     machine, spec = detect(), spec_of(p, exact=True)
@@ -245,7 +245,7 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=300)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_strips_are_as_long_as_the_cache_allows() -> None:
     machine = replace(detect(), l2_bytes=20 << 10)
     long = weights(2, 3, 20, (700,), (5,), pad=2)
@@ -265,7 +265,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     np.testing.assert_array_equal(one[0], many[0])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [32, pytest.param(16, marks=pytest.mark.deep)])
 def test_narrower_vectors(width: int) -> None:
     problems = [CASES[n] for n in ("padded", "by twos", "double", "wide window, few channels")]

@@ -75,7 +75,7 @@ def test_points_that_nearly_meet_do_not_cancel() -> None:
     differential(both([apart]), terms=12)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_edges_layouts_and_an_epilogue() -> None:
     sizes = ((4, 16, 1), (5, 17, 0), (0, 20, 3), (30, 0, 3), (49, 130, 700))
     problems = [pair(text, *s) for text in (SQUARED, TURNED) for s in sizes]
@@ -89,7 +89,7 @@ def test_edges_layouts_and_an_epilogue() -> None:
     differential(both([*problems, same, strided, kernel, double, half]), terms=700)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_every_tile_and_narrow_vectors() -> None:
     p = pair(MANHATTAN, 45, 70, 8)
     tiles = map(held, ("1x1", "6x4", "14x2", "9x3", "23x1"))

@@ -58,7 +58,7 @@ def test_what_is_packed_ahead_is_what_every_turn_would_pack(
     differential([Case(p, exact=True), Case(p, exact=False), Case(none, exact=True)], terms=256)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_loops_in_loops_pack_before_the_outermost_that_leaves_a_factor_alone() -> None:
     inner = TURN.format("H(t, b, m) * Z(n, m)", "")
     text = f"for s in 0:3 {{ Z(b, n) = H(0, b, n) + s where b in 0:B {inner} }}"
@@ -70,7 +70,7 @@ def test_loops_in_loops_pack_before_the_outermost_that_leaves_a_factor_alone() -
     differential([Case(other, exact=True)], terms=256)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize("b", [1, 5, 33])
 def test_panels_are_found_whatever_blocks_and_passes_they_lie_in(b: int) -> None:
     configs: list[dict[str, int | str]] = [

@@ -21,6 +21,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -96,9 +97,9 @@ def cases() -> Iterator[Case]:
         yield Case(einsum(spec, size), True, Config.of({"g0.tile": "4x3", "g0.method": "panel"}))
 
 
-@pytest.mark.wide
-def test_any_sizes_tiles_and_layouts() -> None:
-    made = list(cases())
+@sampled("part", range(4), keep=0, wide=1)
+def test_any_sizes_tiles_and_layouts(part: int) -> None:
+    made = list(cases())[part::4]
     for case, got in zip(made, run_cases(made), strict=True):
         assert_same(got, expected(case.problem), terms=300)
 

@@ -135,12 +135,12 @@ def others() -> Iterator[Problem]:
     )  # fmt: skip
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_any_strides_batches_ranges_and_epilogues() -> None:
     differential([Case(p, exact=exact) for p in others() for exact in (True, False)])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_every_knob_value_computes_the_same() -> None:
     p = matmul("int8", "int8", 50, 70, 90, "NT")
     program, spec, machine = p.program, spec_of(p, exact=True), detect()

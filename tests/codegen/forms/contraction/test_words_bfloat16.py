@@ -116,7 +116,7 @@ def test_one_small_block_of_many_is_widened_alone() -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=float(np.abs(want).max()) * 1e-3)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_not_a_number_and_infinities_spread() -> None:
     a, b = normal(6, 20), normal(20, 40)
     a[1, 3], a[2, 4], b[5, 7] = np.nan, np.inf, -np.inf

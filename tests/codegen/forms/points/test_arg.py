@@ -113,7 +113,7 @@ def test_of_lanes_the_first_of_equals_and_the_first_nan_win() -> None:
     assert expected(p)[0].tolist() == [0, 33, 40, 0, 31, 130, 0, 0]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_of_lanes_along_the_last_of_several_indices() -> None:
     text = """def f(float(B,N,M) X, float(N) w) -> (A) {
         A(b) argmin=! X(b, n, m - 2) * w(n) where m in 2:M+2, n in 0:N

@@ -74,7 +74,7 @@ def test_results_are_those_of_the_text(text: str) -> None:
     differential(cases)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_nan_wins_and_strides_count() -> None:
     x = values("float", 40, 300)

@@ -87,7 +87,7 @@ def test_the_last_point_wins(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
-@sampled("name", TEXTS, keep=1)
+@sampled("name", TEXTS, keep=1, wide=3)
 def test_cuda_gives_the_same(name: str, rng: np.random.Generator) -> None:
     for p, _ in made(name, np.float32, rng)[:3]:
         differential(p)

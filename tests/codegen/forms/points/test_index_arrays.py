@@ -88,7 +88,7 @@ def test_index_arrays_that_lie_in_any_way(rng: np.random.Generator) -> None:
 
 @pytest.mark.cc
 @pytest.mark.wide
-@sampled("lie", LAYOUTS.values(), ids=[*LAYOUTS], keep=2, wide=0)
+@sampled("lie", LAYOUTS.values(), ids=[*LAYOUTS], keep=1, wide=0)
 @pytest.mark.parametrize("names", [ALL[k::3] for k in range(3)], ids=lambda n: n[0])
 def test_index_arrays_of_every_text(
     names: Sequence[str], lie: Callable[[Array], Array], rng: np.random.Generator
@@ -103,7 +103,7 @@ def test_small_and_unsigned_subscripts(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 @sampled("dtype", INTEGERS, keep=3, wide=0)
 def test_subscripts_of_any_type(dtype: str, rng: np.random.Generator) -> None:
     names = [n for n in ALL if n not in ("through another", "to slabs")]
@@ -136,8 +136,8 @@ def test_gradients_by_what_is_read(names: Sequence[str], rng: np.random.Generato
 
 @pytest.mark.cusim
 @pytest.mark.wide
-@pytest.mark.parametrize("name", ["padded", "summed", *OFTEN])
-@pytest.mark.parametrize("lie", LAYOUTS.values(), ids=LAYOUTS)
+@sampled("name", ["padded", "summed", *OFTEN], keep=1, wide=0)
+@sampled("lie", LAYOUTS.values(), ids=[*LAYOUTS], keep=2, wide=0)
 def test_index_arrays_on_a_gpu(
     name: str, lie: Callable[[Array], Array], rng: np.random.Generator
 ) -> None:

@@ -207,6 +207,7 @@ def test_emitted_text(
     golden(compiler.emit_c(unit), f"emit/nest_{'exact' if exact else 'generic'}.c")
 
 
+@pytest.mark.wide
 @pytest.mark.zig
 def test_zig_compiles_the_same_text(rng: np.random.Generator) -> None:
     cc = probe((sys.executable, "-m", "ziglang", "cc"))

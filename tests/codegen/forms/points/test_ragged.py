@@ -32,7 +32,7 @@ def test_the_reference_is_plain_loops(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1, wide=11)
+@sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1, wide=6)
 def test_c_is_plain_loops(name: str, rng: np.random.Generator) -> None:
     case = CASES[name]
     every = arguments(name, rng)
@@ -43,7 +43,7 @@ def test_c_is_plain_loops(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
-@sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1)
+@sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1, wide=8)
 def test_cuda_is_the_reference(name: str, rng: np.random.Generator) -> None:
     for args in arguments(name, rng)[:4:3]:
         differential(problem(CASES[name].text, *args))

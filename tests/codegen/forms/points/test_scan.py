@@ -209,7 +209,7 @@ def test_sums_along_columns_and_of_halves() -> None:
     differential([*cases, Case(half, exact=True), Case(half, exact=False)])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_bits_of_blocks_do_not_depend_on_threads() -> None:
     p = problem(SUM.replace("T(", "float("), RNG.normal(size=(2, 40001)).astype(np.float32))
@@ -221,7 +221,7 @@ def test_bits_of_blocks_do_not_depend_on_threads() -> None:
     assert len({*found}) == 1
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_strides_other_ranks_and_types() -> None:
     x = numbers("float", 40, 20)
@@ -248,7 +248,7 @@ def guarded_column() -> Array:
     return view
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_nan_and_infinity_go_on() -> None:
     x = numbers("float", 5, 19)

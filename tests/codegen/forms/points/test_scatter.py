@@ -122,7 +122,7 @@ def test_concatenation_and_interleaving() -> None:
     )
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_reshape_on_the_left() -> None:
     p = problem("def f<W=3>(float(N) A) -> (O) { O(n / W, n % W) = A(n) }", numbers(12))
     held(p)

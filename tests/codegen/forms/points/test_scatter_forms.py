@@ -119,8 +119,8 @@ def test_parts_go_to_copies_and_are_added_in_order(
         np.testing.assert_array_equal(run_cases([c])[0][0], want[0])
 
 
-@pytest.mark.wide
-def test_one_scatter_for_each_slab(rng: np.random.Generator) -> None:
+@sampled("strided", [False, True], keep=1)
+def test_one_scatter_for_each_slab(strided: bool, rng: np.random.Generator) -> None:
     """Gradient of a max pool: where the largest stood was kept."""
     text = """def f(int64(N,C,Y,X) P, float(N,C,Y,X) g, float(N,C,H,W) I) -> (float(N,C,H,W) d) {
         d(n, c, P(n,c,y,x) / W, P(n,c,y,x) % W) +=! g(n,c,y,x)
@@ -128,11 +128,12 @@ def test_one_scatter_for_each_slab(rng: np.random.Generator) -> None:
     place = rng.integers(0, 30, (2, 3, 3, 4))
     given = place, numbers(rng, 2, 3, 3, 4), np.zeros((2, 3, 5, 6), np.float32)
     apart = np.zeros((2, 3, 5, 12), np.float32)[..., ::2], np.zeros((2, 3, 6, 5), np.float32).mT
-    cases = [c for x in (None, *apart) for c in ways(problem(text, *given, outs=(x,)), *IN_TURN)]
-    differential(cases)
+    configs, kinds = (IN_TURN, (True, False)) if strided else ((BY_ROWS,), (False,))
+    problems = [problem(text, *given, outs=(x,)) for x in (apart if strided else (None,))]
+    differential([c for p in problems for c in ways(p, *configs, exact=kinds)])
     for value in (-1, 30):
         place[1, 2, 0, 1] = value
-        for case in ways(problem(text, *given), *IN_TURN, exact=(False,)):
+        for case in ways(problem(text, *given), *configs, exact=(False,)):
             with pytest.raises(BoundsError, match=f"operand 3 dim 2: {value // 6} of 5"):
                 run_cases([case])
 
@@ -164,7 +165,7 @@ def test_dimensions_that_no_index_tells_alone_are_filled_before(
     differential(ways(p, *EVERY, exact=exact))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_diagonal_is_filled_before(rng: np.random.Generator) -> None:
     diagonal = """def f(int32(M,B) I, float(M,B) A, float(N) L) -> (float(M,M,N) H) {
         H(i, i, I(i,b)) +=! A(i, b)
@@ -182,7 +183,7 @@ def test_values_that_are_reduced_and_rows_of_two_subscripts(rng: np.random.Gener
     differential(ways(p, *EVERY), terms=60)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_targets_of_any_stride(rng: np.random.Generator) -> None:
     text = "def f(int32(M) I, float(M,D) A, float(N) L) -> (float(N,D) H) { H(I(i), d) +=! A(i,d) }"
     given = indices(rng, 6, 20), numbers(rng, 20, 5), np.zeros(6, np.float32)
@@ -220,7 +221,7 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
             assert chosen[2] >= 8
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
     text = """def f(int32(T,B) I, float(T,B,D) A, float(N) L) -> (float(N,D) H, O) {
         G(n, d) = 1.0 * n * d where n in 0:N, d in 0:D
@@ -248,7 +249,7 @@ def test_emitted_text(
     golden(compiler.emit_c(unit), f"emit/scatter_{name}.c")
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.zig
 def test_zig_compiles_the_same_text(rng: np.random.Generator) -> None:
     cc = probe((sys.executable, "-m", "ziglang", "cc"))

@@ -95,7 +95,7 @@ def same(got: Any, wanted: list[list[int]], about: object) -> None:
 
 
 @pytest.mark.cc
-@sampled("s, t", PAIRS, keep=2, wide=20)
+@sampled("s, t", PAIRS, keep=2, wide=10)
 def test_bits_are_those_of_pythons_integers(s: str, t: str, rng: np.random.Generator) -> None:
     for _ in range(3):
         p, wanted = case(s, t, rng)
@@ -105,7 +105,7 @@ def test_bits_are_those_of_pythons_integers(s: str, t: str, rng: np.random.Gener
 
 
 @pytest.mark.cusim
-@sampled("s, t", PAIRS, keep=2, wide=20)
+@sampled("s, t", PAIRS, keep=2, wide=10)
 def test_cuda_has_the_same_bits(s: str, t: str, rng: np.random.Generator) -> None:
     differential(case(s, t, rng)[0])
 

@@ -73,7 +73,7 @@ def test_extremes_of_bools_are_bools(name: str, rng: np.random.Generator) -> Non
 
 
 @pytest.mark.cusim
-@sampled("name", TEXTS, keep=1)
+@sampled("name", TEXTS, keep=1, wide=3)
 def test_cuda_gives_the_same(name: str, rng: np.random.Generator) -> None:
     for n, m in SIZES[:3]:
         differential(made(name, n, m, rng)[0])

@@ -10,6 +10,7 @@ import pytest
 import tcdsl
 from tests.codegen.harness import problem
 from tests.cusim.harness import differential as simulated
+from tests.tiers import sampled
 
 FOLDS = {  # indices and extents of the output, and what is summed
     "rows": ("b", "B", "X(b, n)"),
@@ -77,24 +78,32 @@ def test_strided_halves_that_are_read_thrice() -> None:
     np.testing.assert_array_equal(lo, x.min(1))
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-def test_a_chain_of_updates_rounds_each_time() -> None:
-    chain, turns = tcdsl.define(CHAIN), tcdsl.define(TURNS)
-    for n in (1, 5, 64, 701):
-        x, y, many = halves(n), halves(2 * n)[::2], halves(6, n)
+@sampled("sizes", [(701,), (1, 5, 64)], keep=1)
+def test_a_chain_of_updates_rounds_each_time(sizes: tuple[int, ...]) -> None:
+    chain = tcdsl.define(CHAIN)
+    for n in sizes:
+        x, y = halves(n), halves(2 * n)[::2]
         a, c = x.astype(np.float32), y.astype(np.float32)
         h = once(a * c)
         h = once(h + h * c)
         np.testing.assert_array_equal(chain(x, y), once(h * c))
-        h = c
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_turns_of_updates_round_each_time() -> None:
+    turns = tcdsl.define(TURNS)
+    for n in (1, 5, 64, 701):
+        y, many = halves(2 * n)[::2], halves(6, n)
+        h = y.astype(np.float32)
         for row in many.astype(np.float32):
             h = once(h * row)
             h = once(h + h * row)
         np.testing.assert_array_equal(turns(many, y), h)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 @pytest.mark.parametrize("text", [CHAIN, TURNS])
 def test_a_chain_of_updates_on_a_gpu(text: str) -> None:

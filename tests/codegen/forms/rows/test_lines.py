@@ -152,13 +152,13 @@ def test_any_layout_is_computed_within_its_memory(name: str, dtype: str) -> None
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("width", [32, 16])
+@sampled("width", [32, 16], keep=1, wide=0)
 @sampled("dtype", ["float16", "float", "double"], keep=0, wide=1)
 def test_so_it_is_in_narrower_vectors(dtype: str, width: int) -> None:
     held("three", dtype, *narrower(width))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=getattr(pytest.mark, k)) for k in ("zig", "clang")]
 )

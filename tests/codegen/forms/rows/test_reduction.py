@@ -121,17 +121,19 @@ def test_min_and_max_hand_nan_on_wherever_it_stands(rng: np.random.Generator) ->
     differential(cases_of(*problems, configs=({}, {"g0.vectors": False})))
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-def test_products_go_in_vectors(rng: np.random.Generator) -> None:
+@sampled("configs", [WALKS[:1], WALKS[1:]], ids=["one", "others"], keep=1)
+def test_products_go_in_vectors(
+    configs: list[Mapping[str, Value]], rng: np.random.Generator
+) -> None:
     text = "def f(float(N,M) A) -> (O) { O(n) *=! A(n,m) }"
     a = rng.uniform(0.8, 1.2, (4, 67)).astype(np.float32)
     a[1, 66], a[2, 31], a[3, 5] = np.nan, np.inf, -0.0
-    differential(cases_of((text, a)), terms=200)
+    differential(cases_of((text, a), configs=configs), terms=200)
 
 
 @pytest.mark.cc
-@pytest.mark.wide
+@pytest.mark.deep
 def test_products_of_any_length_hand_on_what_is_not_a_number(rng: np.random.Generator) -> None:
     text = "def f(float(N,M) A) -> (O, P) { O(n) *=! A(n,m)  P(m) *=! A(n,m) }"
     rows_only = "def f(float(N,M) A) -> (O) { O(n) *=! A(n,m) }"

@@ -92,7 +92,7 @@ def check_all(
     differential(cases, terms)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_blocks_of_columns_of_any_width(rng: np.random.Generator) -> None:
     text = SOFTMAX.replace("(b,n)", "(n,b)").replace("(B,N) X", "(N,B) X")
@@ -101,7 +101,7 @@ def test_blocks_of_columns_of_any_width(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@sampled("lengths", [[LENGTHS[n] for n in (3, 7)], LENGTHS], ids=["some", "all"], keep=1)
+@sampled("lengths", [[LENGTHS[n] for n in (3, 7)], LENGTHS], ids=["some", "all"], keep=0)
 def test_softmax_of_any_length(lengths: list[tuple[int, int]], rng: np.random.Generator) -> None:
     check_all(*((SOFTMAX, normal(rng, *s)) for s in lengths))
 
@@ -112,7 +112,7 @@ def test_softmax_of_any_length_is_one_executable(rng: np.random.Generator) -> No
     differential([Case(p, exact=False) for p in problems], 1000)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_log_softmax(rng: np.random.Generator) -> None:
     check_all(*((LOGSOFTMAX, normal(rng, *s)) for s in ((3, 26), (2, 300))))
@@ -125,7 +125,7 @@ def test_layer_norm(rng: np.random.Generator) -> None:
     check_all(*((LAYERNORM, normal(rng, *s), normal(rng, s[1]), normal(rng, s[1])) for s in shapes))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_independent_folds_share_a_pass(rng: np.random.Generator) -> None:
     p = problem(COSINE, normal(rng, 9, 77), normal(rng, 9, 77))
@@ -155,7 +155,7 @@ def test_a_fold_leaves_values_at_parts_of_a_row(rng: np.random.Generator) -> Non
     check_all(segments(rng, 3, 3, 5, 37), forms=ALONG)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_parts_of_a_row_of_any_size_and_layout(rng: np.random.Generator) -> None:
     shapes = [(8, 1, 1, 1), (2, 5, 1, 19), (9, 1, 7, 1), (4, 2, 3, 131), (1, 8, 2, 4099)]
@@ -222,7 +222,7 @@ def test_a_value_does_not_wait_for_who_reads_another_point() -> None:
         assert len(aligned.sweeps) == count, read
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_other_points_of_a_row_are_read_when_they_are_there(rng: np.random.Generator) -> None:
     cases = [
@@ -242,7 +242,7 @@ def test_a_value_is_taken_before_what_it_reads_is_overwritten(rng: np.random.Gen
     check_all((text, normal(rng, 9, 45)))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_rows_side_by_side(rng: np.random.Generator) -> None:
     check_all(
@@ -262,7 +262,7 @@ def test_memory_decides_the_direction(rng: np.random.Generator) -> None:
         assert "along columns" not in _described(along)[0][1]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_any_layout(rng: np.random.Generator) -> None:
     x = normal(rng, 7, 45)
@@ -309,7 +309,7 @@ def _described(p: Problem) -> list[tuple[str, str]]:
     return compiler.describe(p.program, spec, Config(), detect(), p.sizes)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.parametrize("width", [32, 16])
 def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:
@@ -324,7 +324,7 @@ def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:
     differential(cases, 1000, *narrower(width))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "build",
     [pytest.param("zig", marks=pytest.mark.zig), pytest.param("clang", marks=pytest.mark.clang)],

@@ -10,6 +10,7 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(47)
 
@@ -18,8 +19,9 @@ def floats(*shape: int) -> Any:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def held(p: Problem) -> None:
-    differential([Case(p, exact=e) for e in (True, False)], 256)
+def held(p: Problem, *kinds: bool) -> None:
+    """Hold a problem against the reference; kinds: whether its sizes are known, else both."""
+    differential([Case(p, exact=e) for e in kinds or (True, False)], 256)
 
 
 def forms(p: Problem, *, exact: bool) -> list[str]:
@@ -81,9 +83,9 @@ def test_what_no_tile_holds_is_filled() -> None:
     held(problem(once, floats(11), floats(11)))
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-def test_parts_that_start_anew_leave_the_rest() -> None:
+@sampled("exact", [False, True], keep=1)
+def test_parts_that_start_anew_leave_the_rest(exact: bool) -> None:
     text = """def f(float(N,K) A, float(N) B) -> (float(N) O, P) {
       O(i) = B(i)
       O(3 * i + 1) +=! A(i, k) where i in 0:(N + 1) / 3
@@ -92,10 +94,10 @@ def test_parts_that_start_anew_leave_the_rest() -> None:
       O(i) += P(i) where i in 0:N
     }"""
     for shape in ((13, 4), (2, 1), (7, 0)):
-        held(problem(text, floats(*shape), floats(shape[0])))
+        held(problem(text, floats(*shape), floats(shape[0])), exact)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_tiles_of_a_temporary_in_halves_and_in_turns() -> None:
     text = """def f(float16(T,N) A, float16(N) B) -> (float16(T,N) O) {
@@ -128,7 +130,7 @@ MIDDLE = """def f(float(N,K) A, float(K,M) B) -> (float(N,2 + M) O) {
 }"""
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_parts_that_follow_each_other_are_all_there_is() -> None:
     for n, m, k in ((3, 4, 5), (0, 4, 1), (33, 0, 2), (0, 0, 3), (2, 2, 0)):
@@ -140,7 +142,7 @@ def test_parts_that_follow_each_other_are_all_there_is() -> None:
         held(p)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.parametrize(
     ("box", "first", "ranges"),
@@ -170,7 +172,7 @@ def test_parts_of_a_turn() -> None:
     held(problem(text, floats(5)))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float64", "int64"])
 def test_rows_are_read_backwards(dtype: str) -> None:

@@ -30,6 +30,7 @@ from tests.codegen.harness import (
 )
 from tests.codegen.pages import between_pages
 from tests.codegen.under_configs import narrower
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(53)
 
@@ -210,7 +211,7 @@ def test_depthwise_convolutions_of_all_sizes() -> None:
     differential(both(*found), terms=81)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_windows_with_more_factors_than_registers() -> None:
     found = windows([(1, 2, 13, 29, 5, 5), (1, 1, 3, 6, 5, 5)], P=2)
@@ -248,7 +249,7 @@ def test_gradients_by_weights() -> None:
         differential([*cases, *both(p, q)], terms=3 * 9 * 64)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_every_second_or_third_element_is_written() -> None:
     found = [problem(SPREAD, floats(*s), floats(3, 3)) for s in ((2, 5, 19), (1, 2, 64), (1, 1, 1))]
@@ -264,7 +265,7 @@ def test_every_second_or_third_element_is_written() -> None:
     differential(both(*found), terms=9)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_channels_last_and_more_channels() -> None:
     found = [
@@ -315,9 +316,9 @@ def test_places_of_extremes() -> None:
     differential(both(*found))
 
 
-@pytest.mark.wide
 @pytest.mark.cc
-def test_places_in_an_image_of_any_size_have_narrow_lanes_up_to_a_size() -> None:
+@sampled("runs", [False, True], keep=1)
+def test_places_in_an_image_of_any_size_have_narrow_lanes_up_to_a_size(runs: bool) -> None:
     def groups(p: Problem) -> str:
         spec, host = spec_of(p, exact=False), detect()
         config, regime = compiler.generic_choice(p.program, spec, host, p.sizes)
@@ -327,10 +328,11 @@ def test_places_in_an_image_of_any_size_have_narrow_lanes_up_to_a_size() -> None
     usual, wide = (problem(FOUND, ties(1, 3, w)) for w in ((1 << 14) - 1, 1 << 14))
     assert "g1." not in groups(usual)
     assert "g1." in groups(wide)
-    differential([Case(p, exact=False) for p in (usual, wide, problem(FOUND, ties(2, 11, 19)))])
+    if runs:
+        differential([Case(p, exact=False) for p in (usual, wide, problem(FOUND, ties(2, 11, 19)))])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_windows_over_the_same_points_are_one_nest() -> None:
     def nests(p: Problem) -> set[str]:
@@ -389,7 +391,7 @@ def test_conditions_that_are_no_bounds_stand_inside_of_those_that_are() -> None:
     assert not is_stencil(refused, exact=True)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_neighbours_of_points() -> None:
     found = [problem(LINE, floats(n)) for n in (0, 1, 2, 15, 16, 17, 5003)]
@@ -408,7 +410,7 @@ def test_neighbours_of_points() -> None:
     differential(cases, terms=27)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_types() -> None:
     def typed(text: str, dtype: Any, name: str, *shapes: tuple[int, ...]) -> Problem:
@@ -448,7 +450,7 @@ def test_operands_of_any_strides() -> None:
     differential(both(*found), terms=9)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.parametrize("width", [32, 16])
 def test_narrower_vectors(width: int) -> None:

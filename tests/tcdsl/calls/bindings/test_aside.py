@@ -95,7 +95,7 @@ def test_the_second_sizes_have_an_executable_of_their_own(begun: list[str], busy
     assert begun == ["mm", "mm"]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_so_many_sizes_have_their_own_whether_or_not_that_for_all_is_there(
     begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +159,7 @@ def test_what_second_sizes_will_import_is_compiled_aside_once(
     assert primed == [([*library_of(first)], aside.LIBRARY)]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_a_library_that_is_there_is_not_compiled(primed: list[tuple[Any, str]]) -> None:
     mm = tc.define(PLAIN)
     functions.addresses(library_of(mm))
@@ -167,7 +167,7 @@ def test_a_library_that_is_there_is_not_compiled(primed: list[tuple[Any, str]]) 
     assert primed == []
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_the_process_aside_leaves_the_library(begun: list[str]) -> None:
     names = library_of(tc.define(PLAIN))
     one = Aside(json.dumps(names).encode(), "mm", aside.LIBRARY)
@@ -185,7 +185,7 @@ def test_what_has_not_begun_is_waited_for_by_nobody(begun: list[str], busy: None
     assert begun == ["mm"] * 3
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_where_no_process_can_be_started_the_third_sizes_compile(
     begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +206,7 @@ def test_what_compiles_soon_is_not_built_aside(begun: list[str], busy: None) -> 
     assert kinds(sums) == ["own", "all"]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_builds_its_own(begun: list[str], busy: None) -> None:
     mm = tc.define(MM)
@@ -234,7 +234,7 @@ def test_forms_with_many_tiles_take_long() -> None:
     assert {*done.stdout.split()} == tiled - {"chain"}
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_why_the_last_one_was_not_built_is_kept_until_one_is(begun: list[str]) -> None:
     assert aside.last_failure() == ""
     one = Aside(b"no task at all", "mm")

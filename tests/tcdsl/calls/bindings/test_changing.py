@@ -99,7 +99,7 @@ def test_what_is_in_the_cache_changes_nothing(
     assert "other" not in built
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_kernels_that_are_gone_are_not_built(compiled: list[str], built: list[str]) -> None:
     first, gone = map(named, ("first", "gone"))
     call(gone, 3)

@@ -258,7 +258,7 @@ def test_how_a_text_is_laid_out_does_not_matter(work: list[str]) -> None:
     assert work == []
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_what_a_definition_calls_belongs_to_it(work: list[str]) -> None:
     text = """
     def scaled(float(M,N) x, float(N) w) -> (z) {{ z(m, n) = {0} * x(m, n) * w(n) }}

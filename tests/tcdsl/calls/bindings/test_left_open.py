@@ -82,7 +82,7 @@ def test_other_pixels_have_their_own_for_any_number_of_images(
     assert [c.spec.open for c in conv.variant().executables] == [("N",)] * 4
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_no_image_is_no_beginning(compiled: list[str]) -> None:
     conv = tc.define(CONV)
     for n in (0, 4, 0, 3):
@@ -149,6 +149,7 @@ def tuned(path: Path, n: int, tile: str | None, gain: float, text: str = CONV) -
         store.set_best(problem.key, config, 100 / gain, 100.0, "tuned")
 
 
+@pytest.mark.wide
 def test_a_config_tuned_for_some_images_serves_other_batches(
     compiled: list[str], tmp_path: Path
 ) -> None:

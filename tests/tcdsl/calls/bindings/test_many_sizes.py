@@ -112,6 +112,7 @@ def test_layouts_keep_their_class_however_many_come() -> None:
     assert len(bound._own_classes) <= meanwhile.MAX_GENERIC
 
 
+@pytest.mark.wide
 def test_bindings_of_a_text_and_what_is_made_of_a_kernel_have_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -77,7 +77,7 @@ def test_gradients_go_through_moves() -> None:
     assert x.grad.tolist() == [2, 0, 200]
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_factories_make_tensors_there() -> None:
     made: list[Callable[..., Any]] = [
         lambda **k: tc.zeros(2, 3, **k),
@@ -147,7 +147,7 @@ def test_ops_and_gradients_are_those_of_the_host(name: str) -> None:
             same(found, wanted)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_writes_in_place_are_recorded() -> None:
     grads = []
     for place in ("cpu", "cuda"):
@@ -192,7 +192,7 @@ def test_a_model_trains_there_as_on_the_host(make: Any) -> None:
         same(found, wanted)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_files_say_where_tensors_lay(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tc.arange(6.0, device="cuda")
     file = io.BytesIO()
@@ -209,7 +209,7 @@ def test_files_say_where_tensors_lay(monkeypatch: pytest.MonkeyPatch) -> None:
         tc.load(file)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_kernels_and_layers_of_users_take_them() -> None:
     text = "def scale(float(B,N) x, float(N) g) -> (y) { y(b, n) = x(b, n) * g(n) }"
     kernel = tcdsl.define(text)

@@ -93,7 +93,7 @@ def test_views() -> None:
         check(p, exact=(i < 4,))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_output_of_any_strides() -> None:
     a, b = rand(19, 37), rand(37, 53)
@@ -172,7 +172,7 @@ def test_halves_are_summed_in_float32(half: str) -> None:
     check(problem(wide.replace("B(n,k)", "float(B(n,k))"), a, b), exact=(False,), terms=20)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_doubles() -> None:
     check(matmul(NN, 40, 50, 30, "float64"), config(), config(stages=3), terms=30)
@@ -217,7 +217,7 @@ def test_epilogues(name: str) -> None:
     check(p, config(), *([config(splits=2)] if name in ("residual", "read across") else []))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_scale_and_update() -> None:
     scaled = (
@@ -282,7 +282,7 @@ def _hold(seed: int, *, exact: bool) -> None:
     differential(p, values, config(splits=most_parts(p)), exact=(exact,), orders=("random",))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 @sampled("seed", range(4), keep=1)
 def test_random_contractions(seed: int) -> None:
@@ -299,6 +299,7 @@ def test_more_random_contractions(seed: int) -> None:
 # ---- schedules
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_parts_of_sums_are_added_in_one_order() -> None:
     p = matmul(NT, 37, 41, 200)

@@ -60,7 +60,7 @@ def test_any_sizes(text: str) -> None:
     check(matmul(text, 40, 72, 56, "bfloat16"))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_views() -> None:
     for i, view in enumerate(VIEWS.values()):
@@ -117,7 +117,7 @@ def test_indices_of_any_role_and_size(name: str) -> None:
     check(halves(text, *shapes), config(), config(depth=16, stages=2), exact=(True, False))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_tiles_and_parts() -> None:
     p = matmul(NN, 100, 90, 80)

@@ -92,7 +92,7 @@ def test_parts(rng: np.random.Generator) -> None:
     differential(problem(TOTAL, normal(rng, 7, 130)), config(parts=2), config(), terms=1000)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_pieces_of_rows(rng: np.random.Generator) -> None:
     p = problem(ROWS, normal(rng, 7, 260), normal(rng, 260))
@@ -112,7 +112,7 @@ def test_windows_have_a_thread_each(rng: np.random.Generator) -> None:
     differential(p, config(lanes=1), config(lanes=1, width=2), config(lanes=4), exact=(True,))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_several_dimensions(rng: np.random.Generator) -> None:
     for p in (

@@ -35,7 +35,7 @@ def test_tiles_are_contractions() -> None:
     differential(p)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_transposed_convolutions_are_contractions() -> None:
     p = problem(transposed(2), floats(1, 3, 3, 2), floats(3, 2, 3, 2))
     assert sum("simt" in form for form in forms(p)) == 4
