@@ -5,7 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcdsl.ops.functions import digamma, exp2, lgamma, logit, sinc, xlogy
+from tcdsl.ops.functions import (
+    digamma,
+    exp2,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    lgamma,
+    logit,
+    multigammaln,
+    polygamma,
+    sinc,
+    xlogy,
+)
 from tcdsl.ops.pointwise import erf, erfc, erfinv, expm1, log1p, round, sigmoid, where
 from tcdsl.ops.reductions import log_softmax, logsumexp, softmax
 
@@ -19,12 +32,18 @@ __all__ = [
     "expit",
     "expm1",
     "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
     "log1p",
     "log_softmax",
     "logit",
     "logsumexp",
+    "multigammaln",
     "ndtr",
     "ndtri",
+    "polygamma",
     "psi",
     "round",
     "sinc",

@@ -47,6 +47,10 @@ class Context:
         """Keep tensors, arguments or outputs, for `saved_tensors`."""
         self._to_save = tensors
 
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp` as for the way back, where none are kept for that."""
+        self._to_save = self._to_save or tensors
+
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which arguments were written in place."""
         self._dirty = tensors
@@ -145,7 +149,8 @@ class Function:
         """Refuse the way of PyTorch before 0.2."""
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. "
-            "Please use new-style autograd function with static forward method."
+            "Please use new-style autograd function with static forward method. "
+            "(Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
 

@@ -9,18 +9,22 @@ from typing import Any
 from tcdsl import random
 from tcdsl.calls.gpu.faults import synchronize as _synchronize
 from tcdsl.codegen.device import devices
+from tcdsl.codegen.device.cuda import load_cupy
 from tcdsl.tensors.devices import current_gpu, place_of, set_current_gpu
 
 __all__ = [
     "current_device",
     "device",
     "device_count",
+    "empty_cache",
     "get_device_capability",
     "get_rng_state",
     "initial_seed",
     "is_available",
     "manual_seed",
     "manual_seed_all",
+    "memory_allocated",
+    "memory_reserved",
     "seed",
     "seed_all",
     "set_device",
@@ -65,6 +69,28 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     """Return what CUDA calls the compute capability: (9, 0) for sm_90."""
     digits = devices.device(_number(device)).gpu.arch.removeprefix("sm_")
     return int(digits[:-1]), int(digits[-1])
+
+
+def empty_cache() -> None:
+    """Give memory that nothing lies in back to the system."""
+    if is_available():
+        _pool(None).free_all_blocks()
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Return the bytes of a GPU's memory that something lies in; 0 without a GPU."""
+    return int(_pool(device).used_bytes()) if is_available() else 0
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Return the bytes of a GPU's memory that this process holds; 0 without a GPU."""
+    return int(_pool(device).total_bytes()) if is_available() else 0
+
+
+def _pool(device: Any) -> Any:
+    cupy = load_cupy()
+    with cupy.cuda.Device(_number(device)):
+        return cupy.get_default_memory_pool()
 
 
 def synchronize(device: Any = None) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes
+from tcdsl.ops.arguments import free
 from tcdsl.ops.casting import lower
 from tcdsl.ops.internal import to
 from tcdsl.ops.on_device import empty_beside
@@ -68,6 +69,7 @@ def _called(op: Op, input: Tensor, inplace: bool, *numbers: float) -> Tensor:
     return made
 
 
+@free
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Put a value where elements are not above a threshold."""
     return _called(_threshold, input, inplace, threshold, value)
@@ -92,6 +94,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _called(_elu, input, inplace, alpha, 1.0)
 
 
+@free
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return the elu that keeps mean 0 and variance 1.
 
@@ -102,6 +105,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _called(_elu, input, inplace, 1.6732632423543772, 1.0507009873554805)
 
 
+@free
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return ``alpha * (exp(x / alpha) - 1)`` where x is not above 0, else x."""
     return _called(_celu, input, inplace, alpha)
@@ -112,6 +116,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return _called(_leaky_relu, input, inplace, negative_slope)
 
 
+@free
 def rrelu(
     input: Tensor,
     lower: float = 1 / 8,
@@ -134,6 +139,7 @@ def _prelu_of_rows() -> Op:
     return op_of_text(without_rest(ops.text("prelu")))
 
 
+@free
 @lower
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Multiply what is not above 0 by the slope of its channel.
@@ -178,12 +184,14 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return _glu(len(shape) + 1, at)(halves)  # type: ignore[no-any-return]
 
 
+@free
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Put 0 where elements are between -lambd and lambd."""
     made: Tensor = _hardshrink(input, lambd)
     return made
 
 
+@free
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Bring elements nearer to 0 by lambd, and no farther than 0."""
     if lambd < 0:
@@ -192,12 +200,14 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return made
 
 
+@free
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """Return ``log(1 + exp(beta * x)) / beta``, or x where ``beta * x`` is above a threshold."""
     made: Tensor = _softplus(input, beta, threshold)
     return made
 
 
+@free
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Return x times the normal distribution's share below x, or an approximation by tanh."""
     if approximate not in ("none", "tanh"):
@@ -232,7 +242,7 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     written.__name__ = written.__qualname__ = f"{function.__name__}_"
     written.__doc__ = f"{function.__name__}, in place."
-    return written
+    return free(written)
 
 
 threshold_ = _in_place(threshold)

@@ -74,6 +74,11 @@ def faced(function: Callable[..., Any]) -> core.Function:
     return made
 
 
+def free(function: Function) -> Function:
+    """Let a function bind to no object where a class holds it, as PyTorch's builtins."""
+    return cast(Function, faced(function))
+
+
 def as_pytorchs(named: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments under PyTorch's names where they have NumPy's."""
     return {_NUMPYS.get(name, name): value for name, value in named.items()}

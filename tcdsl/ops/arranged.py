@@ -254,6 +254,58 @@ def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """Return a copy in which one place along a dimension is `src`."""
+    made: Tensor = input.clone()
+    made.select(dim, index).copy_(src)
+    return made
+
+
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """Return a copy in which a slice along a dimension is `src`."""
+    made: Tensor = input.clone()
+    dim = dim_of(dim, input.ndim)
+    made[(slice(None),) * dim + (slice(start, end, step),)] = src
+    return made
+
+
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """Return a copy in which a diagonal is `src`."""
+    made: Tensor = input.clone()
+    made.diagonal(offset, dim1, dim2).copy_(src)
+    return made
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Return a copy of some places along a dimension."""
+    made: Tensor = input.narrow(dim, start, length).clone()
+    return made
+
+
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Return sums over the dimensions that a shape has not, or has once: broadcasting undone."""
+    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    behind = input.ndim - len(shape)
+    wide = [d + behind for d, n in enumerate(shape) if n == 1 != input.shape[d + behind]]
+    made: Tensor = input.sum(wide, keepdim=True) if wide else input
+    if behind:
+        made = made.sum([*range(behind)])
+    if tuple(made.shape) != shape:
+        raise RuntimeError(
+            f"size {{{list(shape)}}} is not expandable to size {{{list(input.shape)}}}."
+        )
+    return made
+
+
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Return a view with two dimensions exchanged."""
     return transpose(input, axis0, axis1)
@@ -268,6 +320,9 @@ for _function in _BOTH:
 _FREE: tuple[Any, ...] = (tril_indices, triu_indices, unravel_index)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
+for _each in (select_scatter, slice_scatter, diagonal_scatter, narrow_copy):
+    publish(_each, (_each.__name__,))
+publish(sum_to_size, ("sum_to_size",), on=("Tensor",))
 publish(movedim, ("moveaxis",))
 publish(swapaxes, ("swapaxes",))
 publish(transpose, ("swapdims",))

@@ -25,6 +25,10 @@ LIMITS = {
 exp2 = ops.row("exp2", text="each_exp2", types=floating, inplace=True)
 lgamma = pointwise.ops.row("lgamma", text="each_lgamma", types=floating, inplace=True)
 digamma = ops.row("digamma", text="each_digamma", types=floating, inplace=True)
+_trigamma = ops.op("each_trigamma", types=floating)
+i0 = ops.row("i0", text="each_i0", types=floating, inplace=True)
+i0e, i1 = ops.op("each_i0e", types=floating), ops.op("each_i1", types=floating)
+i1e = ops.op("each_i1e", types=floating)
 deg2rad = ops.row("deg2rad", types=floating, inplace=True)
 rad2deg = ops.row("rad2deg", types=floating, inplace=True)
 sinc = ops.row("sinc", types=floating, vjp="sinc_vjp", inplace=True)
@@ -46,6 +50,26 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return ``log2(2 ** input + 2 ** other)``."""
     natural = 0.6931471805599453
     made: Tensor = logaddexp(mul(input, natural), mul(other, natural)) / natural
+    return made
+
+
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """Return the n-th derivative of `digamma`; n is 0 or 1."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n > 1:
+        raise NotImplementedError(f"polygamma(n, x) has n = 0 and n = 1 here, got n = {n}")
+    made: Tensor = (_trigamma if n else digamma)(input)
+    return made
+
+
+def multigammaln(input: Tensor, p: int) -> Tensor:
+    """Return the logarithm of the multivariate gamma function of dimension p."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    made: Tensor = lgamma(input) + p * (p - 1) / 4 * 1.1447298858494002
+    for j in range(1, p):
+        made = made + lgamma(input - j / 2)
     return made
 
 
@@ -143,5 +167,7 @@ for made in (clamp_min_, clamp_max_):
     publish(made, (made.__name__,), on=("torch", "Tensor"))
 for made in (logit, nan_to_num):
     publish(in_place(made), (f"{made.__name__}_",))
+publish(multigammaln, ("mvlgamma",))
+publish(polygamma, ("polygamma",), on=("torch",))
 publish(rsub, ("rsub",), on=("torch",))
 publish(pointwise.sign, ("sgn",))

@@ -206,17 +206,30 @@ def _at_end(f: Any, g: Any, h: Any, near: Any, far: Any) -> Any:
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """Return integrals along a dimension by the trapezoidal rule."""
+    made: Tensor = _trapezoids(y, x, dx, dim).sum(dim)
+    return made
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
+    """Return integrals up to each element but the first, by the trapezoidal rule."""
+    made: Tensor = _trapezoids(y, x, dx, dim).cumsum(dim)
+    return made
+
+
+def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
+    """Return the areas between neighbours along a dimension."""
     dim = dim_of(dim, y.ndim)
     m = max(y.shape[dim] - 1, 0)
     middle = (y.narrow(dim, min(1, y.shape[dim]), m) + y.narrow(dim, 0, m)) / 2
     if x is None:
-        made: Tensor = (middle * dx).sum(dim)
-        return made
+        return middle * dx  # type: ignore[no-any-return]
     if x.ndim == 1:
         widths = diff(x).reshape(*(-1 if d == dim else 1 for d in range(y.ndim)))
     else:
         widths = diff(x, dim=dim)
-    return (middle * widths).sum(dim)  # type: ignore[no-any-return]
+    return middle * widths  # type: ignore[no-any-return]
 
 
 def cov(
@@ -298,4 +311,5 @@ for _function in _BOTH:
 _FREE: tuple[Any, ...] = (std_mean, var_mean, gradient)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
+publish(cumulative_trapezoid, ("cumulative_trapezoid",), on=("torch",))
 publish(trapezoid, ("trapezoid", "trapz"), on=("torch",))

@@ -31,6 +31,8 @@ def functions() -> Iterator[Sample]:
     yield Sample("nan_to_num", (SPECIAL,), order=1)
     yield Sample("nan_to_num", (SPECIAL, 7.0, 8.0, 9.0), order=1)
     yield Sample("nan_to_num", (WHOLE,), order=0)
+    for name in ("i0", "mvlgamma"):
+        yield Sample(name, (_between(1, 4, 3, 5), 2)[: 1 + (name == "mvlgamma")], order=1)
     for name in ("logaddexp", "logaddexp2", "hypot", "fmax", "fmin", "copysign"):
         yield Sample(name, (A, ROW))
     for name in ("fmax", "fmin"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tcdsl
+from tcdsl import library, special
 from tests.tiers import sampled
 
 tc: Any = tcdsl  # names that are found when they are asked for
@@ -141,3 +143,17 @@ def test_draws_of_events_have_the_moments_of_any_rate(expected: float) -> None:
         assert not trials or drawn.max().item() <= trials
     with pytest.raises(RuntimeError, match="Poisson"):
         tc.poisson(tc.tensor([float("inf")]))
+
+
+@pytest.mark.wide
+def test_bessel_functions_and_their_slopes_are_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    x = np.array([-600, -30, -3, 0, 1e-3, 5, 499, 501, 2000], np.float64)
+    for name in ("i0e", "i1e"):
+        ours, theirs = library.tensor(x).requires_grad_(), torch.tensor(x, requires_grad=True)
+        found, wanted = getattr(special, name)(ours), getattr(torch.special, name)(theirs)
+        np.testing.assert_allclose(found.detach(), wanted.detach(), rtol=2e-14)
+        found.sum().backward()
+        wanted.sum().backward()
+        near = abs(x) < 40  # theirs is a difference of nearly equal numbers
+        np.testing.assert_allclose(ours.grad[near], theirs.grad[near], rtol=1e-12, atol=1e-14)
