@@ -66,6 +66,47 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._modules.values())
 
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                "add operator supports only objects of Sequential class, but "
+                f"{type(other)} is given."
+            )
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Self:
+        return self.extend(other)
+
+    def append(self, module: Module) -> Self:
+        """Add a module behind the others; return self."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, sequential: Iterable[Module]) -> Self:
+        """Add modules behind the others; return self."""
+        for module in sequential:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Put a module before the one of a number; return self."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        n = len(self)
+        if not -n <= index <= n:
+            raise IndexError(f"Index out of range: {index}")
+        index = index + n if index < 0 else index
+        for at in range(n, index, -1):
+            self._modules[str(at)] = self._modules[str(at - 1)]
+        self._modules[str(index)] = module
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Take a module out and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
     def forward(self, input: Any) -> Any:
         """Compute each module on the result of the one before."""
         for module in self._modules.values():
@@ -146,6 +187,15 @@ class ModuleList(_List):
         return (
             "\n  ".join([f"{self._get_name()}(", *lines]) + "\n)" if lines else super().__repr__()
         )
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def pop(self, key: int) -> Any:
+        """Take a module out and return it."""
+        module = self[key]
+        del self[key]
+        return module
 
     def insert(self, index: int, module: Module) -> None:
         """Put a module before the one of a number."""

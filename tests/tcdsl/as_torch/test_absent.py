@@ -77,4 +77,6 @@ def test_special_functions_are_pytorchs(name: str) -> None:
         calls = [[mine[:2] + 1, 2], [real[:2] + 1, 2]]
     found = torch.tensor(getattr(special, name)(*calls[0]).tolist(), dtype=torch.float64)
     wanted = getattr(torch.special, name)(*calls[1])
-    assert torch.allclose(found, wanted, rtol=1e-10, atol=1e-12, equal_nan=True)
+    # PyTorch's series of polygamma(1, x) ends before 1 / (30 x**9), from 6 on.
+    rtol = 4e-9 if name == "polygamma" else 1e-10
+    assert torch.allclose(found, wanted, rtol=rtol, atol=1e-12, equal_nan=True)

@@ -180,3 +180,24 @@ def test_names_of_before_say_what_they_are_now() -> None:
             assert kind(3, 2, sparse=True).sparse
     with pytest.raises(TypeError, match="Expected state_dict to be dict-like"):
         Net().load_state_dict([1])  # type: ignore[arg-type]
+
+
+def test_layers_one_behind_the_other_are_added_put_between_and_taken_out() -> None:
+    a, b, c, d = (nn.Identity() for _ in range(4))
+    made = nn.Sequential(a).append(c).insert(1, b).extend([d])
+    assert list(made) == [a, b, c, d]
+    assert list(made._modules) == ["0", "1", "2", "3"]
+    assert made.pop(1) is b
+    assert list(made + nn.Sequential(b)) == [a, c, d, b]
+    with pytest.raises(IndexError, match="Index out of range: 9"):
+        made.insert(9, a)
+    more = [b]
+    several = nn.ModuleList([a]) + more
+    assert several.pop(0) is a
+    assert list(several) == [b]
+
+
+def test_tensors_become_parameters_in_lists_and_mappings() -> None:
+    listed = nn.ParameterList([tc.ones(2)])
+    named = nn.ParameterDict({"a": tc.ones(1)})
+    assert all(isinstance(p, nn.Parameter) for p in (*listed.parameters(), *named.parameters()))
