@@ -1,6 +1,6 @@
 """The tensor library beside PyTorch: what calls, views, ops and training steps cost.
 
-`python benchmarks/library.py [--seconds 0.2] [--threads 2] [--only TEXT] [--json FILE]` times each
+`python benchmarks/library.py [--seconds 0.15] [--threads 2] [--only TEXT] [--json FILE]` times each
 expression of `library_calls.py` in both libraries, with its way back where it has one, then a graph
 of 100,000 nodes and the training steps of `library_steps.py`, whose live memory is counted too.
 Results are held against torch's before their time counts. Calls of both take turns in one process;
@@ -53,7 +53,8 @@ def tensors(module: Any, arrays: dict[str, Array], *, records: bool) -> dict[str
 def flat(found: Any) -> Array:
     """Return a result as one array."""
     listed = found if isinstance(found, tuple | list) else (found,)
-    parts = [np.asarray(x.detach().numpy(), np.float64).ravel() for x in listed if x is not None]
+    arrays = (x.detach().numpy() if hasattr(x, "detach") else x for x in listed if x is not None)
+    parts = [np.asarray(a, np.float64).ravel() for a in arrays]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
@@ -275,7 +276,7 @@ HEADS = {"torch us": "12.2f", "ours us": "12.2f", "ratio": "8.2f", "aim": "6.1f"
 
 
 def main() -> None:
-    options = asking(__doc__, 0.2, "per row").parse_args()
+    options = asking(__doc__, 0.15, "per row").parse_args()
     threads = use_threads(options.threads)
     print(f"{threads} threads, torch {torch.__version__}, times in us")
     table = Table("", 64, HEADS)

@@ -13,7 +13,7 @@ from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import flip
 from tcdsl.ops.masks import masked_select
 from tcdsl.ops.pointwise import mul
-from tcdsl.ops.products import matmul
+from tcdsl.ops.products import linear, matmul
 from tcdsl.ops.rules import NAMES, broadcast_shape, widen
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of, expand
@@ -119,6 +119,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
+    if other.ndim == 2 and input.dtype is other.dtype:
+        return made_by(linear(input, other), "ViewBackward0")
     return tensordot(input, other, ([-1], [-1]))
 
 

@@ -27,6 +27,7 @@ ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
 _LONG = (dtypes.int64, dtypes.float64)  # beside some elements of which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
+_SHORT = 100  # elements, of which one is sooner found by parting keys than bit for bit
 _ONE_BY_ONE = 16  # of an order that are found one after the other
 Sorted = result("sort", "values", "indices")
 
@@ -111,6 +112,12 @@ def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = Fal
     if _is_long(input):
         order = np.argpartition(_array(input), k, axis=dim)
         found = _fetched(input, dim, _along(order, dim, slice(k, k + 1)))
+    elif input.shape[dim] < _SHORT and not nan_wins:
+        rows, are_bits = _comparable(input)
+        keys_of, _, ordered = _ops(input.ndim, dim, are_bits)
+        keys = keys_of(rows, 0)
+        keys._array().partition(k, axis=dim)
+        found = ordered(input, moved(keys.narrow(dim, k, 1), input._device))
     else:
         rank, nan_is_there = _ranks(input)
         place = _finding(input.ndim, dim)(rank, k, nan_wins and nan_is_there)
