@@ -155,7 +155,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
         choice = _choice(values)
         _check(ctx, panel.extents(), choice)  # a search does not propose what is not lowered
         return turn_ns(ctx, panel, choice, ctx.spec.threads)
-    x = numbers(ctx, panel)
+    x = replace(numbers(ctx, panel), shares_b=False)  # no phase of its own there
     choice = choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine.registers))
     return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
 
