@@ -22,7 +22,7 @@ class Extents:
     together, the output's stored together. whole: the sum is not cut into passes, since the output
     cannot hold partial sums. dots, streams: the dot method, the stream method is possible. turns:
     the dot method turns b around first, which is not contiguous along k. shares_b: all threads
-    together may pack b before the tasks.
+    together may pack b before the tasks. far_rows: a's lines lie along the outermost of its rows.
     """
 
     outer: Expr
@@ -43,6 +43,7 @@ class Extents:
     bytes: int
     turns: bool = False
     shares_b: bool = False
+    far_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

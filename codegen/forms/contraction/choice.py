@@ -90,8 +90,9 @@ def choose(
     mt = number(least_rows(x, machine, mr_, kc))
     nt = number(least_columns(x, machine, nv_, kc, packed[0]))
     if threads > 1 and best * number(x.outer) > parallel_from(machine):
-        options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
-
+        # every block of rows reads a line that has some of them
+        rows_end = max(mt, threads) + 1 if x.far_rows else mt + GRID
+        options = [(i, j) for i in range(mt, rows_end) for j in range(nt, nt + GRID)]
         once = number(div(mul(packed[1], x.n, packing_weights(machine)[1]), threads))
 
         known: dict[tuple[int, ...], int] = {}  # by the block, which many grids of few tiles share

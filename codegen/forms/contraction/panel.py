@@ -210,6 +210,7 @@ class Panel:
             bytes=self.dtype.size_bytes,
             turns=self.turns,
             shares_b=self._has_one_b(),
+            far_rows=self.packs_all_rows,
         )
 
     def _has_dots(self) -> bool:
