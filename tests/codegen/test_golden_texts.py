@@ -105,6 +105,7 @@ def test_one_text_of_every_form_stays() -> None:
     assert dict(seen.names) == FORMS
 
 
+@pytest.mark.wide
 def test_default_configs_stay(golden: Callable[[str, str], None]) -> None:
     golden(default_configs(TUNED), "texts/default_configs.json")
 

@@ -134,7 +134,7 @@ def _compare(asked: str, whether_gradients: bool = True) -> None:
                 _close(mine, real, f"gradient of {asked}")
 
 
-@sampled("case", CASES, keep=1, wide=12)
+@sampled("case", CASES, keep=1, wide=8)
 def test_a_distribution_is_pytorchs(case: str) -> None:
     made, value = case.split(" | ")
     ours, theirs = (eval(made, _names(u)) for u in (OURS, THEIRS))
@@ -167,7 +167,7 @@ def _has(distribution: Any, name: str) -> bool:
     return True
 
 
-@sampled("case", CASES, keep=1, wide=10)
+@sampled("case", CASES, keep=1, wide=6)
 def test_samples_have_the_moments(case: str) -> None:
     made = eval(case.split(" | ")[0], _names(OURS))
     library.manual_seed(11)

@@ -93,7 +93,7 @@ def flat(result: Any) -> list[Any]:
     return [result]
 
 
-@sampled("name, args, kwargs, shapes", CASES, keep=2, wide=18)
+@sampled("name, args, kwargs, shapes", CASES, keep=2, wide=12)
 def test_layer(name: str, args: Any, kwargs: dict[str, Any], shapes: list[Any]) -> None:
     theirs = getattr(torch.nn, name)(*args, **kwargs).double()
     ours = getattr(nn, name)(*args, **kwargs).double()

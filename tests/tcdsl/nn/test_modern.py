@@ -78,14 +78,14 @@ def _tensor(library: Any) -> Callable[[Any], Any]:
 
 
 # Of attention, whose layers have dozens of kernels each: one that every kind of mask reaches, and
-# one of each layer around it; other settings of these are deep.
-OFTEN = {"MultiheadAttention": 24, "TransformerEncoderLayer": 30, "TransformerDecoderLayer": 33}
+# one of a layer around it; other settings and layers of these are deep.
+OFTEN = {"MultiheadAttention": 24, "TransformerEncoderLayer": 30}
 
 
 def _tier(name: str, number: int) -> tuple[pytest.MarkDecorator, ...]:
     if number in (0, 12):
         return ()
-    has_many = name in OFTEN or name == "Transformer"
+    has_many = name in OFTEN or name.startswith("Transformer")
     return (pytest.mark.deep if has_many and OFTEN.get(name) != number else pytest.mark.wide,)
 
 

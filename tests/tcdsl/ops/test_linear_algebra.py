@@ -60,7 +60,7 @@ def _flat(values: Any, kind: type) -> list[Any]:
 
 
 @sampled(
-    "name, args, named", CALLS, keep=3, wide=18,
+    "name, args, named", CALLS, keep=3, wide=12,
     ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(CALLS)],
 )  # fmt: skip
 def test_a_function_agrees_with_torch(

@@ -97,7 +97,7 @@ def _recorded(gradient: Any) -> bool:
 def _marked() -> Iterator[Any]:
     """Give all samples: a few at once, the first of each op wide, the others deep.
 
-    Gradients are half of the kernels: of the wide ones every third has them, none second ones.
+    Gradients are half of the kernels: of the wide ones every sixth has them, none second ones.
     """
     seen: set[str] = set()
     names: set[str] = set()
@@ -113,7 +113,7 @@ def _marked() -> Iterator[Any]:
                 yield pytest.param(sample, id=unique)
             else:
                 if sample.name not in seen:
-                    order = min(sample.order, 1) if len(seen) % 3 == 0 else 0
+                    order = min(sample.order, 1) if len(seen) % 6 == 0 else 0
                     once = replace(sample, order=order)
                     yield pytest.param(once, id=f"{unique}-order-{order}", marks=pytest.mark.wide)
                 yield pytest.param(sample, id=unique, marks=pytest.mark.deep)

@@ -41,7 +41,7 @@ def defined(entry: dict[str, Any]) -> Kernel:
 
 
 @pytest.mark.cc
-@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=5, wide=15)
+@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=5, wide=10)
 def test_catalog_program_computes_what_the_reference_computes(entry: dict[str, Any]) -> None:
     rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
     new = defined(entry)

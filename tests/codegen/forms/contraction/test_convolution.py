@@ -230,7 +230,7 @@ def test_what_exists_is_honoured_whatever_it_is() -> None:
     held([p], terms=18)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_operands_of_any_strides() -> None:
     wide = rand(2, 2, 6, 9, 40)
     image, kernel = wide[:, 0, ::-1, :, 3:20], rand(3, 3, 6, 20).transpose(3, 2, 0, 1)

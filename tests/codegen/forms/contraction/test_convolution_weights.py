@@ -187,7 +187,7 @@ def test_the_other_factor_may_be_the_padded_one() -> None:
     differential([Case(p, exact=True)], terms=100)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_any_strides() -> None:
     d_o, image = rand(2, 20, 6, 7), rand(2, 5, 6, 7, seed=1)
 

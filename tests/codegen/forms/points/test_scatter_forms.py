@@ -88,7 +88,7 @@ def test_points_that_are_nearer_than_columns_stay_in_a_row(
     differential([*ways(p, *IN_TURN), *ways(across, IN_ORDER, exact=(False,))])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 def test_any_operator_and_type(rng: np.random.Generator) -> None:
     cases = []
     for dtype in ("float", "double", "int32", "uint8", "int64"):

@@ -131,6 +131,7 @@ def test_permutes_of_four_dimensions_and_float64(rng: np.random.Generator) -> No
     )
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_every_type(rng: np.random.Generator) -> None:
     cases = []

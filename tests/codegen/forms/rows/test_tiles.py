@@ -59,7 +59,7 @@ def test_tiles_that_cover_are_all_there_is() -> None:
         held(p)
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cc
 def test_tiles_are_contractions() -> None:
     p = problem(SHARES, floats(40, 33), floats(33, 24))

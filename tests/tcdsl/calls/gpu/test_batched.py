@@ -17,7 +17,7 @@ from tests.tiers import sampled
 pytestmark = pytest.mark.cusim
 
 
-@sampled("case", range(len(CASES)), keep=1, wide=9)
+@sampled("case", range(len(CASES)), keep=1, wide=6)
 def test_one_call_gives_what_a_loop_gives(device: SimDevice, case: int) -> None:
     text, in_dims, *given = CASES[case]
     kernel, args = drawn.__wrapped__(text, *given)  # a kernel is bound to its first device

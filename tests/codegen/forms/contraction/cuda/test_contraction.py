@@ -84,7 +84,7 @@ def test_exact_sizes_that_fill_tiles_need_no_masks() -> None:
     assert " < 64" not in compiler.emit_cuda(lowered(p, config()))
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.cusim
 def test_views() -> None:
     for i, view in enumerate(VIEWS.values()):
