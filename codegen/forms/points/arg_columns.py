@@ -25,6 +25,7 @@ from tcdsl.codegen.forms.base.phase import decode, float_product, nested
 from tcdsl.codegen.forms.points.arg import beats, place_of, result_of
 from tcdsl.codegen.forms.points.arg_lanes import count_dtype
 from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.build import IntLike
 from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
@@ -200,14 +201,23 @@ def _search(
     zero = b.const(False if kept == BOOL else 0, kept)
     clear = [Assign(extreme, zero), Assign(place, b.const(-1, counted))]
     store = [Let(v, b.add(start, lane)), *stored.take(), Assign(target, result_of(stored, s, best))]
-    first = ops.size(column.low)
+    first, extent = ops.size(column.low), ops.size(column.extent)
+    known = b.value_of(extent)
+    all_whole = known is not None and known % lanes == 0
     if isinstance(mark, Simd):
-        across = nested(ctx, s.reductions, b.loop(lane, 0, width, keep, mark=mark), Serial())
+
+        def columns(count: IntLike) -> Stmt:
+            return nested(ctx, s.reductions, b.loop(lane, 0, count, keep, mark=mark), Serial())
+
+        across = columns(lanes)  # nothing is left behind the last vector
+        if not all_whole:
+            across = If(b.compare("==", width, lanes), across, columns(width))
     else:  # what hardly anybody calls costs a compiler little
         across = b.loop(lane, 0, width, nested(ctx, s.reductions, keep, Serial()))
+    left = b.sub(b.add(first, extent), start)
     return b.block(
         Let(start, b.add(first, b.mul(block, lanes))),
-        Let(width, b.min64(lanes, b.sub(b.add(first, ops.size(column.extent)), start))),
+        Let(width, b.c64(lanes) if all_whole else b.min64(lanes, left)),
         Array(extremes, Scalar(kept), (lanes,)),
         Array(places, Scalar(counted), (lanes,)),
         b.loop(lane, 0, lanes, clear, mark=mark),
