@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.problem import (
@@ -37,6 +38,7 @@ from tcdsl.grammar.types.dtypes import (
 SUMS = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT32, INT64)
 FACTORS = (*SUMS, INT8, INT16, UINT8, UINT16, UINT32)
 
+MOST_TAPS = 7  # of a side of a small window: no vector
 _NEAREST = Side()
 
 
@@ -191,6 +193,12 @@ def _by_roles(
     return Problem(statement, a, b, c, outer, m, n, tuple(k), scale, statement.value.dtype, unit)
 
 
+def is_tap(index: Index, source: Operand, k: Sequence[Index]) -> bool:
+    """Whether an index slides over what is summed up, and is known to be short."""
+    extent = index.extent.constant
+    return extent is not None and extent <= MOST_TAPS and source.shares_dim(index.name, k)
+
+
 def _natural(p: Problem) -> Problem | None:
     """Return a contraction with vectors along b's own neighbours, or None if there is no gain.
 
@@ -222,11 +230,14 @@ def _fusable(role: list[Index], source: Operand, c: Operand, k: list[Index]) -> 
     """Return the innermost indices of a role that fuse into one.
 
     The output must be linear in it. A source that is not is packed, except where its indices
-    slide over a window: its elements would be copied once per tap, so the index stays outer.
+    slide over a window: its elements would be copied once per tap, so the index stays outer. So
+    does the tap of a small window, where its weights' gradient is summed: it makes few rows.
     """
     if not role:
         return ()
     inner = next((i for i in reversed(role) if c.stride(i.name) == ONE), role[-1])
+    if is_tap(inner, source, k):
+        inner = next((i for i in reversed(role) if not source.shares_dim(i.name, k)), inner)
     fused: tuple[Index, ...] = (inner,)
     for index in reversed(role[: role.index(inner)]):
         longer = (index, *fused)

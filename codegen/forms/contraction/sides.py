@@ -13,6 +13,7 @@ from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import ONE, Problem, Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import takes_ragged
 from tcdsl.codegen.forms.contraction.register_tile import ROW_GROUP
+from tcdsl.codegen.forms.contraction.roles import is_tap
 from tcdsl.codegen.forms.contraction.words import Words, words_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
@@ -118,7 +119,11 @@ def _fills_more(ctx: Context, first: Problem, second: Problem) -> bool:
 
     Its vectors have to lie in memory: its tiles are turned around on their way out, and no more.
     """
-    if second.b.linear(second.n) != ONE or second.statement.is_ragged:
+    if second.statement.is_ragged:
+        return False
+    if first.n and is_tap(first.n[-1], first.b, first.k):
+        return True  # what turns the other one around is made up for by whole vectors
+    if second.b.linear(second.n) != ONE:
         return False
     lanes = ctx.machine.lanes(first.dtype.computed.size_bytes)
     is_narrow = not ctx.at_least(extent_of(first.n), lanes * 7 // 8)

@@ -1,8 +1,9 @@
 """Convolutions of unknown sizes where vectors along the weights' columns pay; see `sliding.py`.
 
 A contraction has its vectors along the pixels, where the image has neighbours: with a stride it has
-to gather them, and a short line does not fill them. Elsewhere its way is as good, and lines of any
-length are one regime: only where the text says so they are short.
+to gather them, and a short line does not fill them. Weights whose sums do not lie one behind the
+other, as in the gradient by the image, it packs for each line. Elsewhere its way is as good, and
+lines of any length are one regime: only where the text says so they are short.
 """
 
 from __future__ import annotations
@@ -124,9 +125,10 @@ def _find(ctx: Context) -> _Found | None:
     if c is None:
         return None
     lanes = ctx.machine.lanes(c.problem.dtype.size_bytes)
-    if c.problem.a.stride(c.pixel.name) == ONE:  # nobody asks how long a line is: see below
-        pixels, taps = c.pixel.extent.constant, c.tap.extent.constant
-        if pixels is None or taps is None or pixels >= _LONG * lanes:
+    if c.problem.a.stride(c.pixel.name) == ONE:  # nobody asks how long a line is: see above
+        pixels, is_packed = c.pixel.extent.constant, c.problem.b.linear(c.sums) is None
+        is_short = pixels is not None and pixels < _LONG * lanes
+        if c.tap.extent.constant is None or not (is_short or is_packed):
             return None
     if not ctx.at_least(c.column.extent, lanes // 2):
         return None
