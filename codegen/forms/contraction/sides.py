@@ -105,7 +105,8 @@ def sides_of(ctx: Context) -> dict[str, Side]:
     if len(names) > 1:
         first, second = (problems[name] for name in names)
         longer = extent_of(second.n) - extent_of(first.n)
-        is_longer = first.unit == second.unit and ctx.at_least(longer, 1)
+        is_alike = first.unit == second.unit and not _has_taps(first)
+        is_longer = is_alike and ctx.at_least(longer, 1)
         if is_longer or (first.unit > second.unit and _fills_more(ctx, first, second)):
             names.reverse()
     for name in natural:
@@ -114,16 +115,17 @@ def sides_of(ctx: Context) -> dict[str, Side]:
     return {name: sides[name][0] for name in names}
 
 
+def _has_taps(p: Problem) -> bool:
+    """Whether it is the gradient of a window's weights: either side has channels for vectors."""
+    return any(is_tap(i, x, p.k) for i in p.outer for x in (p.a, p.b))
+
+
 def _fills_more(ctx: Context, first: Problem, second: Problem) -> bool:
     """Whether the first problem's columns leave much of a vector empty, and the second's none.
 
     Its vectors have to lie in memory: its tiles are turned around on their way out, and no more.
     """
-    if second.statement.is_ragged:
-        return False
-    if first.n and is_tap(first.n[-1], first.b, first.k):
-        return True  # what turns the other one around is made up for by whole vectors
-    if second.b.linear(second.n) != ONE:
+    if second.b.linear(second.n) != ONE or second.statement.is_ragged:
         return False
     lanes = ctx.machine.lanes(first.dtype.computed.size_bytes)
     is_narrow = not ctx.at_least(extent_of(first.n), lanes * 7 // 8)
