@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling
@@ -141,8 +143,17 @@ def _spaced(
     made = blank((steps,), dtype, device, out)
     if steps == 1:
         high = low
-    op(made, low, high, (high - low) / max(steps - 1, 1), *more)
+    step = (high - low) / max(steps - 1, 1)
+    if made.dtype is dtypes.float32 and op is filling.linspace:
+        low, high, step = _rounded(low, high, steps)
+    op(made, low, high, step, *more)
     return finished(made, requires_grad)
+
+
+def _rounded(low: float, high: float, steps: int) -> tuple[float, float, float]:
+    """Return ends and distance as float32 has them, as PyTorch computes them."""
+    first, last = np.float32(low), np.float32(high)
+    return float(first), float(last), float((last - first) / np.float32(max(steps - 1, 1)))
 
 
 for _name in __all__:

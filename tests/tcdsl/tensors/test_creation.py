@@ -117,3 +117,10 @@ def test_names_are_those_of_the_library() -> None:
     from tcdsl import library, names
 
     assert sorted(names.LIBRARY) == library.names()
+
+
+def test_numbers_at_equal_distances_are_pytorchs_bit_for_bit() -> None:
+    torch = pytest.importorskip("torch")
+    for start, end, steps in ((0, 1, 16), (-1, 1, 100), (0.1, 2.7, 33), (5, -2, 7), (3, 4, 1)):
+        found = tc.linspace(start, end, steps).tolist()
+        assert found == torch.linspace(start, end, steps).tolist()
