@@ -231,7 +231,8 @@ class Forms:
             if may_overlap(outs, values, inplace):
                 if self.writes and (0, 0) in inplace:
                     self._elsewhere = {p for p in range(1, len(values)) if (0, p) not in inplace}
-                    return self.op(*values)
+                    if self._apart(values) is not None:
+                        return self.op(*values)
                 values = tuple(
                     v.clone() if isinstance(v, Tensor) and shares(v, outs) else v for v in values
                 )

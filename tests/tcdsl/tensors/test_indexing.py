@@ -124,3 +124,9 @@ def test_a_subscript_is_recorded_under_pytorchs_name(key: str) -> None:
         eval(f"x[{key}]", {"x": t.ones(4, 3, 5, requires_grad=True)}).grad_fn for t in (tc, torch)
     )
     assert found.name() == wanted.name()
+
+
+def test_a_part_is_written_from_another_part_of_the_same_memory() -> None:
+    x = tc.arange(6.0).reshape(2, 3)
+    x[:, 2:] = x[:, :1]
+    assert x.tolist() == [[0, 1, 0], [3, 4, 3]]
