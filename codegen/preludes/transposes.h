@@ -1,0 +1,154 @@
+/* Squares turned around in registers, points that lie apart copied next to each other. Of prelude.h. */
+#ifndef TC_TRANSPOSES_H
+#define TC_TRANSPOSES_H
+
+/* ---- transposes: tc_transpose_v16f32(r) turns the square r[0], ..., r[15] around in registers */
+
+#if TC_VECTOR_BYTES == 64
+#define TC_ZIP_LOW_f32 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#define TC_ZIP_HIGH_f32 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#define TC_ZIP_LOW_f64 0, 8, 2, 10, 4, 12, 6, 14
+#define TC_ZIP_HIGH_f64 1, 9, 3, 11, 5, 13, 7, 15
+#elif TC_VECTOR_BYTES == 32
+#define TC_ZIP_LOW_f32 0, 8, 1, 9, 4, 12, 5, 13
+#define TC_ZIP_HIGH_f32 2, 10, 3, 11, 6, 14, 7, 15
+#define TC_ZIP_LOW_f64 0, 4, 2, 6
+#define TC_ZIP_HIGH_f64 1, 5, 3, 7
+#else
+#define TC_ZIP_LOW_f32 0, 4, 1, 5
+#define TC_ZIP_HIGH_f32 2, 6, 3, 7
+#define TC_ZIP_LOW_f64 0, 2
+#define TC_ZIP_HIGH_f64 1, 3
+#endif
+/* Interleave the lanes of a and b within blocks of 16 bytes: low ones to a, high ones to b. */
+TC_FN void tc_zip_f32(tc_native_f32 *a, tc_native_f32 *b) {
+  tc_native_f32 low = __builtin_shufflevector(*a, *b, TC_ZIP_LOW_f32);
+  *b = __builtin_shufflevector(*a, *b, TC_ZIP_HIGH_f32);
+  *a = low;
+}
+TC_FN void tc_zip_f64(tc_native_f64 *a, tc_native_f64 *b) {
+  tc_native_f64 low = __builtin_shufflevector(*a, *b, TC_ZIP_LOW_f64);
+  *b = __builtin_shufflevector(*a, *b, TC_ZIP_HIGH_f64);
+  *a = low;
+}
+/* Transpose the blocks of 16 bytes of r[0], r[step], ...: one vector per block. */
+TC_FN void tc_turn_blocks(tc_native_f64 *r, int step) {
+#if TC_VECTOR_BYTES == 64
+  tc_native_f64 a = r[0], b = r[step], c = r[2 * step], d = r[3 * step];
+  tc_native_f64 ab_even = __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13);
+  tc_native_f64 ab_odd = __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15);
+  tc_native_f64 cd_even = __builtin_shufflevector(c, d, 0, 1, 4, 5, 8, 9, 12, 13);
+  tc_native_f64 cd_odd = __builtin_shufflevector(c, d, 2, 3, 6, 7, 10, 11, 14, 15);
+  r[0] = __builtin_shufflevector(ab_even, cd_even, 0, 1, 4, 5, 8, 9, 12, 13);
+  r[step] = __builtin_shufflevector(ab_odd, cd_odd, 0, 1, 4, 5, 8, 9, 12, 13);
+  r[2 * step] = __builtin_shufflevector(ab_even, cd_even, 2, 3, 6, 7, 10, 11, 14, 15);
+  r[3 * step] = __builtin_shufflevector(ab_odd, cd_odd, 2, 3, 6, 7, 10, 11, 14, 15);
+#elif TC_VECTOR_BYTES == 32
+  tc_native_f64 a = r[0], b = r[step];
+  r[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+  r[step] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+#else
+  (void)r, (void)step;
+#endif
+}
+TC_FN void tc_transpose_f64(tc_native_f64 *r) {
+#pragma GCC unroll 8
+  for (int i = 0; i < TC_VL_f64; i += 2) tc_zip_f64(r + i, r + i + 1);
+  tc_turn_blocks(r, 2);
+  tc_turn_blocks(r + 1, 2);
+}
+TC_FN void tc_transpose_f32(tc_native_f32 *r) {
+  tc_native_f64 q[TC_VL_f32];
+#pragma GCC unroll 16
+  for (int i = 0; i < TC_VL_f32; i += 2) tc_zip_f32(r + i, r + i + 1);
+#pragma GCC unroll 16
+  for (int i = 0; i < TC_VL_f32; i += 4) { /* four columns of four rows, in their order */
+    q[i] = (tc_native_f64)r[i];
+    q[i + 1] = (tc_native_f64)r[i + 2];
+    q[i + 2] = (tc_native_f64)r[i + 1];
+    q[i + 3] = (tc_native_f64)r[i + 3];
+    tc_zip_f64(q + i, q + i + 1);
+    tc_zip_f64(q + i + 2, q + i + 3);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; c++) tc_turn_blocks(q + c, 4);
+#pragma GCC unroll 16
+  for (int i = 0; i < TC_VL_f32; i++) r[i] = (tc_native_f32)q[i];
+}
+#define TC_TRANSPOSE(NS, NL)                                                                      \
+  TC_FN void tc_transpose_v##NS##f32(tc_v##NS##f32 *r) { tc_transpose_f32(r); }                   \
+  TC_FN void tc_transpose_v##NL##f64(tc_v##NL##f64 *r) { tc_transpose_f64(r); }
+TC_EXPAND(TC_TRANSPOSE, TC_VL_f32, TC_VL_f64)
+
+/* a / b for a >= 0, b > 0, where a is mostly less. */
+TC_FN tc_i64 tc_quotient_i64(tc_i64 a, tc_i64 b) { return a < b ? 0 : a / b; }
+
+/* ---- points of a row that lie apart, copied next to each other: elements of 1, 2, 4, 8 bytes
+ *
+ * tc_fill: n times the point at from. tc_line: n points at from, from + step, ... tc_spread: n points to to, to + step, ... tc_turn: of
+ * rows whose points at the same place are neighbours (from[r + c * step]), n points each, row r to
+ * to + r * pitch. */
+
+typedef tc_u8 tc_bytes_1 __attribute__((may_alias));
+typedef tc_u16 tc_bytes_2 __attribute__((may_alias));
+typedef tc_u32 tc_bytes_4 __attribute__((may_alias));
+typedef tc_u64 tc_bytes_8 __attribute__((may_alias));
+#define TC_COPIES(B)                                                                              \
+  TC_FN void tc_fill_##B(void *to, const void *from, tc_i64 n) {                                  \
+    tc_bytes_##B *o = to, value = *(const tc_bytes_##B *)from;                                    \
+    for (tc_i64 i = 0; i < n; i++) o[i] = value;                                                  \
+  }                                                                                               \
+  __attribute__((noinline, unused)) static void tc_line_##B(void *to, const void *from, tc_i64 step, tc_i64 n) {    \
+    tc_bytes_##B *o = to;                                                                         \
+    const tc_bytes_##B *p = from;                                                                 \
+    if (step == 2)                                                                                \
+      for (tc_i64 i = 0; i < n; i++) o[i] = p[2 * i];                                             \
+    else if (step == -1)                                                                          \
+      for (tc_i64 i = 0; i < n; i++) o[i] = p[-i];                                                \
+    else                                                                                          \
+      for (tc_i64 i = 0; i < n; i++) o[i] = p[i * step];                                          \
+  }                                                                                               \
+  __attribute__((noinline, unused)) static void tc_spread_##B(void *to, tc_i64 step, const void *from, tc_i64 n) {  \
+    tc_bytes_##B *o = to;                                                                         \
+    const tc_bytes_##B *p = from;                                                                 \
+    for (tc_i64 i = 0; i < n; i++) o[i * step] = p[i];                                            \
+  }                                                                                               \
+  TC_FN void tc_turn_some_##B(tc_bytes_##B *to, tc_i64 pitch, const tc_bytes_##B *from, tc_i64 step, tc_i64 rows,    \
+                              tc_i64 low, tc_i64 n) {                                             \
+    for (tc_i64 c = low; c < n; c++)                                                              \
+      for (tc_i64 r = 0; r < rows; r++) to[r * pitch + c] = from[c * step + r];                   \
+  }
+TC_COPIES(1) TC_COPIES(2) TC_COPIES(4) TC_COPIES(8)
+#define TC_TURNS(B)                                                                               \
+  __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
+                                                            tc_i64 rows, tc_i64 n) {              \
+    tc_turn_some_##B(to, pitch, from, step, rows, 0, n);                                          \
+  }
+TC_TURNS(1) TC_TURNS(2)
+/* T: the float of B bytes: vectors of it are moved, never computed with. Asked for ahead: columns
+ * are pages apart, and no hardware fetches the next ones. */
+#define TC_TURNS_IN_SQUARES(B, T)                                                                 \
+  __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
+                                                            tc_i64 rows, tc_i64 n) {              \
+    enum { L = TC_VECTOR_BYTES / B };                                                             \
+    tc_bytes_##B *o = to;                                                                         \
+    const tc_bytes_##B *p = from;                                                                 \
+    tc_i64 whole = n / L * L, r = 0;                                                              \
+    for (; r + L <= rows; r += L)                                                                 \
+      for (tc_i64 c = 0; c < whole; c += L) {                                                     \
+        tc_native_##T square[L];                                                                  \
+        _Pragma("GCC unroll 16") for (int k = 0; k < L; k++) {                                    \
+          const tc_bytes_##B *at = p + r + (c + k) * step;                                        \
+          __builtin_prefetch(at + L * step);                                                      \
+          __builtin_memcpy(&square[k], at, sizeof square[k]);                                     \
+        }                                                                                         \
+        tc_transpose_##T(square);                                                                 \
+        _Pragma("GCC unroll 16") for (int k = 0; k < L; k++)                                      \
+          __builtin_memcpy(o + (r + k) * pitch + c, &square[k], sizeof square[k]);                \
+      }                                                                                           \
+    if (r) tc_turn_some_##B(o, pitch, p, step, r, whole, n);                                      \
+    if (r < rows) tc_turn_some_##B(o + r * pitch, pitch, p + r, step, rows - r, 0, n);            \
+  }
+TC_TURNS_IN_SQUARES(4, f32) TC_TURNS_IN_SQUARES(8, f64)
+
+#endif
