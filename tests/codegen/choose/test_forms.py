@@ -7,8 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import arrange, forms
 from tcdsl.codegen.forms.base.form import Form
+from tcdsl.codegen.machine.cpu import Machine
+from tests.codegen.golden_programs import PARTS
+from tests.codegen.golden_texts import part_lines
 
 
 @pytest.mark.parametrize("row", forms.TABLE, ids=lambda row: row.name)
@@ -39,3 +42,21 @@ def test_to_lower_an_addition_loads_its_form_only() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     rooms = {name.split(".")[3] for name in json.loads(done.stdout)}
     assert rooms == {"base", "rows"}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", PARTS)
+def test_no_form_takes_a_group_for_which_it_is_not_asked(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = arrange._Able.takes
+
+    def takes(able: arrange._Able, form: arrange.AnyForm) -> bool:
+        if isinstance(able.ctx.machine, Machine):
+            group = able.ctx.group.statements
+            for row in forms.TABLE:
+                assert row.may(group) or not row.load().matches(able.ctx), row.name
+        return asked(able, form)
+
+    monkeypatch.setattr(arrange._Able, "takes", takes)
+    part_lines(part)
