@@ -77,8 +77,8 @@ def _to_come(code: int, call: KernelCall, values: Sequence[Any]) -> Any:
     value = values[number]
     if not isinstance(value, Tensor):
         return value
-    array = value._array()
-    return ArrayToCome(array.dtype, array.shape, array.strides)
+    strides = tuple(n * value.itemsize for n in value.stride())
+    return ArrayToCome(value.dtype.numpy, tuple(value.shape), strides)
 
 
 def form_of(values: Sequence[Any]) -> tuple[Any, ...]:
