@@ -198,8 +198,8 @@ OF_MEANING = {
 class _Levels:
     """Has kernels whose meaning alone is asked for compiled by -O1, in two thirds of the time.
 
-    All others are compiled as users have them, and in wider runs those under codegen, which holds
-    the compiler of texts itself.
+    All others are compiled as users have them; so are those under codegen, which holds the compiler
+    of texts itself, in wider runs, and all in deep ones.
     """
 
     def __init__(self) -> None:
@@ -214,10 +214,14 @@ class _Levels:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        is_wider = "wide" not in item.config.stash[LEFT]
+        left = item.config.stash[LEFT]
         here = Path(__file__).parent
         folder = next((f for f in OF_MEANING if here / f in item.path.parents), None)
-        self.is_users = folder is None or (is_wider and folder.startswith("codegen"))
+        self.is_users = (
+            folder is None
+            or "deep" not in left
+            or ("wide" not in left and folder.startswith("codegen"))
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
