@@ -74,6 +74,14 @@ READS: dict[str, str] = {
         O(m,p) +=! A(I(m),k) * C(k,p) }""",
     "an output chooses": """def f({T}(B) I, float(N,D) A) -> (P, O) {
         P(b) +=! int64(I(b)) O(b,d) = pad(A(P(b), d), 0) }""",
+    "a search": """def f({T}(B) I, float(N,D) A) -> (O) {
+        P(b) = int64(I(b))
+        for t in 0:3 { P(b) = pad(A(P(b), 0), 0) < 0 ? P(b) + 1 : P(b) }
+        O(b,d) = pad(A(P(b), d), 0) }""",
+    "a search in an output": """def f({T}(B) I, float(N,D) A) -> (P, O) {
+        P(b) = int64(I(b))
+        for t in 0:3 { P(b) = pad(A(P(b), 0), 0) < 0 ? P(b) + 1 : P(b) }
+        O(b,d) = pad(A(P(b), d), 0) }""",
     "a temporary chooses": """def f({T}(B,L) I, float(N,D) A) -> (O) {
         P(b) max=! I(b,l) O(b,d) = pad(A(P(b), d), 0) }""",
 }

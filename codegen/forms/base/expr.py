@@ -36,8 +36,9 @@ from tcdsl.codegen.loops.loopir import (
     Un,
     Var,
 )
-from tcdsl.codegen.program.expressions import operands_of, walk_typed
+from tcdsl.codegen.program.expressions import operands_of, reads_of, walk_typed
 from tcdsl.codegen.program.numbers import Numbers
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 
@@ -177,6 +178,17 @@ class Values:
                 self._choose(x.tensor, x.subs)
         return self.part(e)
 
+    def value_of(self, s: Statement) -> Expr:
+        """Return the value of a statement.
+
+        Where elements of what it writes choose elements in it, so does all that they are made of:
+        `p(i) = A(p(i)) < X(i) ? p(i) + 1 : p(i)`, in a loop.
+        """
+        home = self.operands.buffer(s.target).home
+        if any(self.operands.buffer(n).home == home for n in _choosing_in(s)):
+            self._chooses(s.value)
+        return self.value(s.value)
+
     def part(self, e: typed.Expr) -> Expr:
         """Return a part of an expression whose `value` is in the making."""
         dtype = e.dtype.computed
@@ -305,6 +317,12 @@ class Values:
             self.stmts += self._declared
             self._declared = []
         return value, first
+
+
+def _choosing_in(s: Statement) -> set[str]:
+    """Return the buffers whose elements stand in subscripts."""
+    every = (s.subs, *(r.subs for r in s.reads()))
+    return {r.tensor for subs in every for e in subs for r in reads_of(e)}
 
 
 def _is_choice(e: typed.Expr) -> bool:

@@ -178,7 +178,7 @@ def _point(ctx: Context, s: Statement) -> _GatherPoint:
     ops = ctx.operands
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     ends = LoopEnds(values, s.ranges)
-    value = values.value(s.value)
+    value = values.value_of(s)
     place = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(place, Load)
     return _GatherPoint(values.take(), value, place, ends)

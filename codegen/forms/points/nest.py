@@ -145,7 +145,7 @@ def _main(ctx: Context, s: Statement, inner: str, summed: str) -> tuple[Function
     locate: list[Stmt] = []
 
     if s.op == "=":
-        value = values.value(s.value)
+        value = values.value_of(s)
         body = b.block(values.take(), _store(values, s, value))
     elif s.is_arg:
         body = arg_reduction(values, s, lambda x: ends.nested(reductions, x))
@@ -157,7 +157,7 @@ def _main(ctx: Context, s: Statement, inner: str, summed: str) -> tuple[Function
         locate = values.take()
         if not starts_fresh:
             first = widen(place, ops.memory_dtype(s.target))
-        step = combine(s.op, acc, values.value(s.value))
+        step = combine(s.op, acc, values.value_of(s))
         front = values.take()
         if tasked and s.is_ragged and not s.reductions:  # checks that are the same along a row
             shared, front = _apart(front, safe_name(tasked[-1].name))

@@ -189,7 +189,7 @@ def _row_loops(
             return widen(last, ops.memory_dtype(s.target))
 
         values = Values(ops, index, local, prefix=f"t{k}")
-        value = narrow(values.value(s.value), ops.memory_dtype(s.target))
+        value = narrow(values.value_of(s), ops.memory_dtype(s.target))
         steps += values.take()
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)

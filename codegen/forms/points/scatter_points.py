@@ -164,7 +164,7 @@ class ScatterPoints:
                 subs.append(values.inside(s.target, d, at) if s.subs_checked[d] else at)
         element = place(subs)
         locate = values.take()
-        value = values.value(s.value)
+        value = values.value_of(s)
         acc = b.var(ops.local("acc"), ops.memory_dtype(s.target))
         step = b.block(values.take(), Assign(acc, combine(s.op, acc, value)))
         body = b.block(

@@ -183,7 +183,7 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
     ends = LoopEnds(values, s.ranges)
     stored = ops.memory_dtype(s.target)
     if s.op == "=":
-        value = values.value(s.value)
+        value = values.value_of(s)
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)
         body = b.block(values.take(), Assign(place, narrow(value, stored)))
@@ -199,7 +199,7 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
         first = identity(s.op, ops.buffer(s.target).dtype)
         if s.resumes or meeting:  # points that meet go on from what stands there
             first = widen(place, stored)
-        step = combine(s.op, acc, values.value(s.value))
+        step = combine(s.op, acc, values.value_of(s))
         update = b.block(values.take(), Assign(acc, step))
         body = b.block(
             locate,
@@ -237,7 +237,7 @@ def _atomically(ctx: GpuContext, s: Statement, values: KernelValues, ends: LoopE
     assert isinstance(place, Load)
     locate = values.take()
     dtype = ctx.operands.memory_dtype(s.target)
-    value = values.value(s.value)
+    value = values.value_of(s)
     first = values.take()
     if s.reductions:
         acc = b.var(ctx.operands.local("acc"), dtype)

@@ -159,7 +159,7 @@ class _Chains:
         stored = ops.memory_dtype(s.target)
         acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)
         values = self.values(self.meeting)
-        step = combine(s.op, acc, values.value(s.value))
+        step = combine(s.op, acc, values.value_of(s))
         update = loops(self.ctx, s.reductions, b.block(values.take(), Assign(acc, step)))
         follow = For(
             at,
