@@ -78,6 +78,8 @@ def _where_index(work: Comprehension, clause: n.RangeClause) -> None:
         raise FaultError("TC118", f"'{name}' is {role}, so it has no range", clause.span)
     if name not in work.scope.indices:
         work.typer.value(n.Name(name, span=clause.span), Context(is_subscript=True))
+    if name not in work.scope.indices:
+        raise FaultError("TC118", f"'{name}' is a number, so it has no range", clause.span)
 
 
 def _bound(work: Comprehension, node: n.Expr, name: str) -> Size:

@@ -49,6 +49,7 @@ BODIES = [
     ("TC114", 2, 26, "O(i) = A(i) where i in 0:NN"),
     ("TC117", 2, 26, "O(i) = A(i) where i in 0:A.1"),
     ("TC118", 2, 19, "O(i) = A(i) where N in 0:3"),
+    ("TC118", 2, 19, "O(i) = A(i) where inf in 0:3"),
     ("TC119", 2, 6, "t(i) += A(i) O(i) = t(i)"),
     ("TC125", 2, 12, "O(i) = exp(x=A(i))"),
     ("TC126", 3, 8, "O(i) = A(i)\nO(i) = O(i + 1)"),
