@@ -9,6 +9,7 @@ itself without a look at its fields, as tuples of them are.
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -239,7 +240,8 @@ def _made(
         co_varnames=tuple([own.get(x, x) for x in code.co_varnames]),
         co_names=tuple([own.get(x, x) for x in code.co_names]),
     )
-    method = FunctionType(code, known or {}, "method", tuple(defaults))
+    names_outside = {"__builtins__": builtins, **(known or {})}  # as of any module, say debuggers
+    method = FunctionType(code, names_outside, "method", tuple(defaults))
     method.__kwdefaults__ = defaults_by_name or None
     return method
 

@@ -142,8 +142,8 @@ LAPACKS = (
     "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs"
 )
 VIEWS = (
-    "movedim swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit broadcast_tensors "
-    "broadcast_to meshgrid atleast_1d atleast_2d atleast_3d adjoint "
+    "movedim moveaxis swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit "
+    "broadcast_tensors broadcast_to meshgrid atleast_1d atleast_2d atleast_3d adjoint "
     "as_strided chunk diagonal flatten narrow permute reshape select split squeeze t transpose "
     "unbind unsqueeze split_with_sizes"
 )

@@ -231,7 +231,8 @@ def test_forms_with_many_tiles_take_long() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     tiled = {form.name for form in forms.CPU if form.has_tiles}
     # Of a chain that for all sizes has the tiles of products, or those of a chain: few either way.
-    assert {*done.stdout.split()} == tiled - {"chain"}
+    # What slides is of unknown sizes alone: it says nothing of executables of sizes' own.
+    assert {*done.stdout.split()} == tiled - {"chain", "sliding"}
 
 
 @pytest.mark.deep
