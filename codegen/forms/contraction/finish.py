@@ -7,7 +7,7 @@ tile's first element: as vectors along the columns (a bias), as one element per 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.forms.base.expr import Values
@@ -121,6 +121,15 @@ class Finish:
         """The parameters a micro-kernel takes for it."""
         reached = [p for a in self.accesses for p in a.params()]
         return (*reached, *(v for v, _ in self.uniforms))
+
+    def declared(self, local: Callable[[Var], Var]) -> list[Stmt]:
+        """Return the declarations of what is the same for all points, each under a local's name."""
+        out: list[Stmt] = []
+        for v, e in self.uniforms:
+            values = Values(self.operands, {})
+            value = values.value(e)
+            out += [*values.take(), Let(local(v), value)]
+        return out
 
     def far(self, r: Expr, column: Expr) -> list[Expr]:
         """Return where it reaches memory for a row of a tile, from a column on."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing
 from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
@@ -93,10 +92,7 @@ def prepared(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[list[Function
         head.append(panel.area(g, "stage", panel.dtype))
     if panel.is_near(p.c):
         functions.append(join_function(panel))
-    for var, e in panel.finish.uniforms:
-        values = Values(ops, {})
-        value = values.value(e)
-        head += [*values.take(), Let(Var(ops.local(var.name), var.type), value)]
+    head += panel.finish.declared(lambda v: Var(ops.local(v.name), v.type))
     return functions, head
 
 

@@ -83,8 +83,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         suffix = f"_{n}" if n else ""
         base = nests[-1].areas()["end"] if nests else 0
         lanes = _lanes(ctx)
-        names = ctx.operands, ctx.prefix, lanes, choice, suffix
-        nests.append(WindowNest(c, finish, *names, base, ctx.param_base))
+        names = ctx.operands, ctx.prefix, lanes, suffix
+        nests.append(WindowNest(c, finish, *names, choice, base, ctx.param_base))
     functions, tables = phase(nests)
     planned = plan(nests, ctx.machine)
     phases = [Phase(functions[-1].name, planned.tasks, planned.cost_ns)]

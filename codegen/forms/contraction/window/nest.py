@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.packer import Packer, Unit
-from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of, known
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, extent_of, known
+from tcdsl.codegen.forms.contraction.window.base import LINE, Nest
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, WindowSide
 from tcdsl.codegen.forms.contraction.window.schedule import (
@@ -18,49 +16,31 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
     depth,
     tile_of,
 )
-from tcdsl.codegen.forms.contraction.window.store import TileStore
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Let, Pointer, Stmt, Table, Var
+from tcdsl.codegen.loops.loopir import I64, Expr, Table
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import INT64, DType
-
-LINE = 64  # bytes: what lies in the workspace starts at a cache line
+from tcdsl.grammar.types.dtypes import INT64
 
 
 @dataclass(frozen=True, slots=True)
-class WindowNest:
-    """A convolution with its choices: what a phase is written from.
+class WindowNest(Nest):
+    """A convolution of known sizes with its choices.
 
-    suffix: of its locals and functions, where a phase has several. base: where its part of the
-    workspace begins. param: of the plan, which has the number of chunks where it is planned.
+    base: where its part of the workspace begins. param: of the plan, which has the number of chunks
+    where it is planned.
     """
 
     conv: Convolution
-    finish: Finish
-    operands: Operands
-    prefix: str
-    lanes: int
     choice: WindowChoice
-    suffix: str = ""
-    base: int = 0
-    param: int = 0
+    base: int
+    param: int
     kernels: dict[TapKernel, str] = field(default_factory=dict)
 
     @property
-    def problem(self) -> Problem:
-        """The same as a contraction of pixels and columns."""
-        return self.conv.problem
-
-    @property
-    def is_turned(self) -> bool:
-        """Whether tiles are turned around before they are stored."""
-        return self.conv.is_turned
-
-    @property
-    def dtype(self) -> DType:
-        """The type of all elements."""
-        return self.conv.problem.dtype
+    def tallest(self) -> int:
+        """The most pixels of a register tile."""
+        return self.choice.mr
 
     @property
     def columns(self) -> int:
@@ -71,32 +51,6 @@ class WindowNest:
     def chunks(self) -> Expr:
         """In how many tasks the lines of a block are cut."""
         return self.var("chunks") if self.choice.is_planned else b.c64(self.choice.chunks)
-
-    def size(self, size: Size) -> Expr:
-        """Return a size as an expression."""
-        return self.operands.size(size)
-
-    def var(self, name: str) -> Var:
-        """Return a local int64 of the phase."""
-        return b.i64(self.operands.local(name + self.suffix))
-
-    def pointer(self, name: str) -> Var:
-        """Return a pointer into the workspace."""
-        return b.pointer(self.operands.local(name + self.suffix), self.dtype)
-
-    def name(self, what: str) -> str:
-        """Return the name of a function or a table."""
-        return f"{self.prefix}{self.suffix}_{what}"
-
-    def uniform(self, v: Var) -> Var:
-        """Return the local that holds a parameter of the epilogue."""
-        return Var(self.operands.local(v.name + self.suffix), v.type)
-
-    def origin(self, name: str, x: Operand) -> Var:
-        """Return the pointer to where an operand begins for a task or a line."""
-        kind = self.operands.pointer(x.buffer).type
-        assert isinstance(kind, Pointer)
-        return b.pointer(self.operands.local(name + self.suffix), kind.dtype, const=kind.const)
 
     # ---- workspace
 
@@ -117,10 +71,9 @@ class WindowNest:
             at += -(-count // LINE) * LINE
         return {**out, "end": at}
 
-    def area(self, v: Var) -> Stmt:
-        """Return the declaration of a pointer into the workspace."""
-        name = next(n for n in self.areas() if self.operands.local(n + self.suffix) == v.name)
-        return Let(v, Cast(b.offset(b.WORKSPACE, self.areas()[name]), v.type))
+    def offsets(self) -> dict[str, Expr]:
+        """Return the byte offsets as expressions."""
+        return {name: b.c64(at) for name, at in self.areas().items()}
 
     # ---- packing
 
@@ -133,27 +86,6 @@ class WindowNest:
         parts = (sums[n:] for n in range(len(sums)))
         found = next((p for p in parts if x.linear(p) == ONE), ())
         return found if known(extent_of(found)) > 1 else sums
-
-    @property
-    def has_table(self) -> bool:
-        """Whether offsets along the sums come from a table."""
-        return self.conv.problem.b.linear(self.run) is None
-
-    @property
-    def table(self) -> Var:
-        """The table of offsets along the sums."""
-        return Var(self.operands.local("depth_at" + self.suffix), Pointer(INT64))
-
-    @property
-    def packer(self) -> Packer:
-        """The packer of a block of the weights."""
-        x = self.conv.problem.b
-        unit: Unit = "none"
-        if x.stride(self.conv.column.name) == ONE:
-            unit = "x"
-        elif x.linear(self.run) == ONE:
-            unit = "k"
-        return Packer(self.dtype, self.dtype, self.lanes, unit, k_table=self.has_table)
 
     # ---- kernels
 
@@ -196,12 +128,3 @@ class WindowNest:
             tuple(level for level, _, _ in self.levels(block.columns)),
         )
         return self.kernels.setdefault(spec, self.name(f"tile{len(self.kernels)}"))
-
-    @property
-    def store(self) -> TileStore:
-        """What takes a tile to the output."""
-        turned = self.conv.is_turned
-        rows = self.lanes if turned else self.choice.mr
-        p = self.conv.problem
-        step = p.c.stride(p.n[0].name).constant
-        return TileStore(self.dtype, self.lanes, rows, turned, step, self.finish)

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.pack import fill_table, packer
+from tcdsl.codegen.forms.contraction.pack import packer
 from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, known
-from tcdsl.codegen.forms.contraction.register_tile import intrinsic
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.problem import WindowSide
-from tcdsl.codegen.forms.contraction.window.reach import Point, place_of, reach, row_of, stores
+from tcdsl.codegen.forms.contraction.window.reach import (
+    Point,
+    digits,
+    place_of,
+    reach,
+    row_of,
+    stores,
+)
 from tcdsl.codegen.forms.contraction.window.schedule import (
     ColumnBlocks,
     Strip,
@@ -29,7 +34,6 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
     Call,
-    Const,
     Elem,
     Eval,
     Expr,
@@ -39,7 +43,6 @@ from tcdsl.codegen.loops.loopir import (
     Return,
     Stmt,
     Table,
-    Vector,
 )
 from tcdsl.grammar.types.dtypes import INT32
 
@@ -54,7 +57,7 @@ def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table]]:
     functions: list[Function] = []
     tables: list[Table] = []
     for nest in nests:
-        head += _head(nest)
+        head += nest.head()
         functions.append(packer(nest.name("pack"), nest.packer))
         functions += (spec.function(name) for spec, name in nest.kernels.items())
         functions.append(nest.store.function(nest.name("store")))
@@ -63,20 +66,6 @@ def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table]]:
     whole = lead.operands.declare(b.block(body, Return(b.const(0, INT32))))
     functions.append(b.phase_function(f"{lead.prefix}_convolution", whole))
     return functions, tables
-
-
-def _head(nest: WindowNest) -> list[Stmt]:
-    """Return the declarations of the workspace, the table, and what is the same everywhere."""
-    out = [nest.area(nest.pointer("packed")), nest.area(nest.pointer("sums"))]
-    if nest.has_table:
-        strides = tuple(nest.size(nest.conv.problem.b.stride(i.name)) for i in nest.run)
-        extents = tuple(nest.size(i.extent) for i in nest.run)
-        out += [nest.area(nest.table), fill_table(nest.table, extents, strides)]
-    for var, e in nest.finish.uniforms:
-        values = Values(nest.operands, {})
-        value = values.value(e)
-        out += [*values.take(), Let(nest.uniform(var), value)]
-    return out
 
 
 # ---- a task
@@ -91,7 +80,7 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
     where = Lets(lead.var)
     around = [(f"at_{i.name}", lead.size(i.extent)) for i in reversed(c.panels)]
     counts = [("chunk", lead.chunks), ("block", b.c64(count)), *around]
-    chunk, of_block, *outer = _digits(where, lead.var("task"), counts)
+    chunk, of_block, *outer = digits(where, lead.var("task"), counts)
     first = where.let("first_column", b.mul(of_block, lead.columns))
     extents = line_extents([nest.conv for nest in nests])
     total = lead.size(prod(extents, start=ONE))
@@ -102,7 +91,7 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
 
     inner = Lets(lead.var)
     named = [(f"at_{i.name}", lead.size(n)) for i, n in zip(c.rows, extents, strict=True)]
-    at = _digits(inner, lead.var("line"), named[::-1])[::-1]
+    at = digits(inner, lead.var("line"), named[::-1])[::-1]
     packs: list[Stmt] = []
     walks: list[Stmt] = []
     for nest in nests:
@@ -121,10 +110,6 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
             walk = If(b.compare("==", columns, kinds[0].columns), walk, lines[1])
         walks.append(b.when(b.all_of(*whole), walk))
     return b.block(where.stmts, packs, b.loop(lead.var("line"), begin, end, inner.stmts, walks))
-
-
-def _digits(where: Lets, number: Expr, counts: Sequence[tuple[str, Expr]]) -> list[Expr]:
-    return where.digits(number, counts, lambda n: f"above_{n}{counts[n][0]}")
 
 
 def _pack(nest: WindowNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
@@ -151,10 +136,7 @@ def _pack(nest: WindowNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
     out: Stmt = Eval(Call(nest.name("pack"), args, None))
     for v, i in reversed(list(zip(names, outer, strict=True))):
         out = b.loop(v, 0, known(i.extent), out)
-    # The last vector of a block that is not whole reads on: denormal numbers would slow it down.
-    vector = Vector(nest.dtype, nest.lanes)
-    end = b.offset(nest.pointer("packed"), b.mul(depth(c), columns))
-    return b.block(out, Eval(intrinsic("tc_store", vector, end, Const(0.0, vector))))
+    return b.block(out, nest.end_of_packed(depth(c), columns))
 
 
 # ---- a line

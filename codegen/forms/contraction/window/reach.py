@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
-from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.finish import Finish, FinishAccess
-from tcdsl.codegen.forms.contraction.problem import Operand, Problem
-from tcdsl.codegen.forms.contraction.window.store import TileStore
+from tcdsl.codegen.forms.contraction.finish import FinishAccess
+from tcdsl.codegen.forms.contraction.lets import Lets
+from tcdsl.codegen.forms.contraction.problem import Operand
+from tcdsl.codegen.forms.contraction.window.base import Nest
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Call, Eval, Expr, Stmt, Var
+from tcdsl.codegen.loops.loopir import Call, Eval, Expr, Stmt
 from tcdsl.grammar.proofs.sizes import Size
 
 Point = Mapping[str, Expr]  # values of outer indices
-
-
-class Nest(Protocol):
-    """What is asked of a convolution with its choices, of known sizes or of any."""
-
-    @property
-    def problem(self) -> Problem:
-        """The same as a contraction of pixels and columns."""
-
-    @property
-    def is_turned(self) -> bool:
-        """Whether tiles are turned around before they are stored."""
-
-    @property
-    def lanes(self) -> int:
-        """Elements of a vector."""
-
-    @property
-    def operands(self) -> Operands:
-        """The operands of the group."""
-
-    @property
-    def finish(self) -> Finish:
-        """What happens to finished sums."""
-
-    @property
-    def store(self) -> TileStore:
-        """What takes a tile to the output."""
-
-    def size(self, size: Size) -> Expr:
-        """Return a size as an expression."""
-
-    def var(self, name: str) -> Var:
-        """Return a local int64 of the phase."""
-
-    def pointer(self, name: str) -> Var:
-        """Return a pointer into the workspace."""
-
-    def name(self, what: str) -> str:
-        """Return the name of a function or a table."""
-
-    def uniform(self, v: Var) -> Var:
-        """Return the local that holds a parameter of the epilogue."""
-
-    def origin(self, name: str, x: Operand) -> Var:
-        """Return the pointer to where an operand begins for a task or a line."""
 
 
 def place_of(nest: Nest, x: Operand, point: Point) -> Expr:
     """Return the position of an operand's element at a point, other indices 0."""
     steps = (b.mul(v, nest.size(x.stride(name))) for name, v in point.items())
     return b.add(nest.size(x.offset), *steps)
+
+
+def digits(where: Lets, number: Expr, counts: Sequence[tuple[str, Expr]]) -> list[Expr]:
+    """Return a number as digits, the first of which counts fastest, each under its name."""
+    return where.digits(number, counts, lambda n: f"above_{n}{counts[n][0]}")
 
 
 def row_of(nest: Nest, x: Operand) -> Size:

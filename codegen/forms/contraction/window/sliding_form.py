@@ -74,8 +74,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     found, nv = _required(ctx), int(values["vectors"])
     mr, lanes = most_rows(ctx.machine, nv), _lanes(ctx)
     rows = tuple(most_rows(ctx.machine, n) for n in range(1, nv + 1))
-    names = ctx.operands, ctx.prefix, lanes, found.taps, rows, ctx.param_base
-    nest = SlidingNest(found.conv, found.finish, *names)
+    names = ctx.operands, ctx.prefix, lanes, ""
+    nest = SlidingNest(found.conv, found.finish, *names, found.taps, rows, ctx.param_base)
     functions = phase(nest)
     blocks = b.mul(nest.blocks, nest.size(extent_of(found.conv.panels)))
     tiles = b.ceil_div(nest.size(found.conv.pixel.extent), mr)
@@ -98,7 +98,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         functions=tuple(functions),
         phases=tuple(phases),
         plan=stmts,
-        thread_bytes=nest.areas()["end"],
+        thread_bytes=nest.offsets()["end"],
         shared_bytes=b.c64(0),
         params_used=1,
     )

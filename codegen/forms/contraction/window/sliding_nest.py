@@ -12,42 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcdsl.codegen.forms.base.expr import Values
-from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.lets import Lets, pick
-from tcdsl.codegen.forms.contraction.pack import fill_table, packer
-from tcdsl.codegen.forms.contraction.packer import Packer, Unit
-from tcdsl.codegen.forms.contraction.problem import ONE, Operand, Problem, extent_of
-from tcdsl.codegen.forms.contraction.register_tile import RegisterTile, intrinsic
+from tcdsl.codegen.forms.contraction.pack import packer
+from tcdsl.codegen.forms.contraction.problem import Index, extent_of
+from tcdsl.codegen.forms.contraction.register_tile import RegisterTile
+from tcdsl.codegen.forms.contraction.window.base import LINE, Nest
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
-from tcdsl.codegen.forms.contraction.window.reach import Point, place_of, reach, row_of, stores
+from tcdsl.codegen.forms.contraction.window.reach import (
+    Point,
+    digits,
+    place_of,
+    reach,
+    row_of,
+    stores,
+)
 from tcdsl.codegen.forms.contraction.window.sliding import Sliding
-from tcdsl.codegen.forms.contraction.window.store import TileStore
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Call,
-    Cast,
-    Const,
     Eval,
     Expr,
     Function,
     Let,
-    Pointer,
     Return,
     Stmt,
-    Var,
-    Vector,
 )
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import INT32, INT64, DType
-
-LINE = 64  # bytes: what lies in the workspace starts at a cache line
+from tcdsl.grammar.types.dtypes import INT32, INT64
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingNest:
+class SlidingNest(Nest):
     """A convolution of unknown sizes with its choices.
 
     taps: of a row of the window, each written out. rows: the most pixels of a register tile of one
@@ -55,28 +50,14 @@ class SlidingNest:
     """
 
     conv: Sliding
-    finish: Finish
-    operands: Operands
-    prefix: str
-    lanes: int
     taps: int
     rows: tuple[int, ...]
     param: int
 
     @property
-    def problem(self) -> Problem:
-        """The same as a contraction of pixels and columns."""
-        return self.conv.problem
-
-    @property
-    def is_turned(self) -> bool:
-        """Whether tiles are turned around before they are stored."""
-        return self.conv.is_turned
-
-    @property
-    def dtype(self) -> DType:
-        """The type of all elements."""
-        return self.problem.dtype
+    def tallest(self) -> int:
+        """The most pixels of a register tile."""
+        return max(self.rows)
 
     @property
     def width(self) -> int:
@@ -104,35 +85,9 @@ class SlidingNest:
         """The number of lines of pixels under a block."""
         return self.size(extent_of(self.conv.lines))
 
-    def size(self, size: Size) -> Expr:
-        """Return a size as an expression."""
-        return self.operands.size(size)
-
-    def var(self, name: str) -> Var:
-        """Return a local int64 of the phase."""
-        return b.i64(self.operands.local(name))
-
-    def pointer(self, name: str) -> Var:
-        """Return a pointer into the workspace."""
-        return b.pointer(self.operands.local(name), self.dtype)
-
-    def name(self, what: str) -> str:
-        """Return the name of a function."""
-        return f"{self.prefix}_{what}"
-
-    def uniform(self, v: Var) -> Var:
-        """Return the local that holds a parameter of the epilogue."""
-        return Var(self.operands.local(v.name), v.type)
-
-    def origin(self, name: str, x: Operand) -> Var:
-        """Return the pointer to where an operand begins for a task or a line."""
-        kind = self.operands.pointer(x.buffer).type
-        assert isinstance(kind, Pointer)
-        return b.pointer(self.operands.local(name), kind.dtype, const=kind.const)
-
     # ---- workspace
 
-    def areas(self) -> dict[str, Expr]:
+    def offsets(self) -> dict[str, Expr]:
         """Return the byte offsets of what lies in the workspace, and where it ends."""
         size, deep = self.dtype.size_bytes, self.depth
         # vectors of the last block are read whole, and squares of the last pixels
@@ -148,32 +103,12 @@ class SlidingNest:
             at = b.add(at, b.mul(b.ceil_div(count, LINE), LINE))
         return {**out, "end": at}
 
-    def area(self, v: Var, name: str) -> Stmt:
-        """Return the declaration of a pointer into the workspace."""
-        return Let(v, Cast(b.offset(b.WORKSPACE, self.areas()[name]), v.type))
-
     # ---- packing
 
     @property
-    def has_table(self) -> bool:
-        """Whether offsets along the sums come from a table."""
-        return self.problem.b.linear(self.conv.sums) is None
-
-    @property
-    def table(self) -> Var:
-        """The table of offsets along the sums."""
-        return Var(self.operands.local("depth_at"), Pointer(INT64))
-
-    @property
-    def packer(self) -> Packer:
-        """The packer of a block of the weights."""
-        x = self.problem.b
-        unit: Unit = "none"
-        if x.stride(self.conv.column.name) == ONE:
-            unit = "x"
-        elif x.linear(self.conv.sums) == ONE:
-            unit = "k"
-        return Packer(self.dtype, self.dtype, self.lanes, unit, k_table=self.has_table)
+    def run(self) -> tuple[Index, ...]:
+        """The inner sums that are packed at once: all."""
+        return self.conv.sums
 
     # ---- kernels
 
@@ -202,14 +137,6 @@ class SlidingNest:
         ]
         yield Function(self.name("tile"), (*choice, *params), pick(choice[1], by_vectors), "helper")
 
-    @property
-    def store(self) -> TileStore:
-        """What takes a tile to the output."""
-        p = self.problem
-        step = p.c.stride(p.n[0].name).constant
-        rows = self.lanes if self.is_turned else max(self.rows)
-        return TileStore(self.dtype, self.lanes, rows, self.is_turned, step, self.finish)
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -222,7 +149,9 @@ class Cut:
 
 def phase(nest: SlidingNest) -> list[Function]:
     """Return the functions, the phase last."""
-    body = b.block(_head(nest), b.loop(nest.var("task"), b.BEGIN, b.END, _task(nest)))
+    chunks = Let(nest.var("chunks"), b.plan_param(nest.param))
+    head = [chunks, *nest.head(), Let(nest.var("depth"), nest.depth)]
+    body = b.block(head, b.loop(nest.var("task"), b.BEGIN, b.END, _task(nest)))
     whole = nest.operands.declare(b.block(body, Return(b.const(0, INT32))))
     return [
         packer(nest.name("pack"), nest.packer),
@@ -232,32 +161,13 @@ def phase(nest: SlidingNest) -> list[Function]:
     ]
 
 
-def _head(nest: SlidingNest) -> list[Stmt]:
-    """Return what is the same for all tasks: the workspace, the table."""
-    c = nest.conv
-    out: list[Stmt] = [
-        Let(nest.var("chunks"), b.plan_param(nest.param)),
-        nest.area(nest.pointer("packed"), "packed"),
-        nest.area(nest.pointer("sums"), "sums"),
-    ]
-    if nest.has_table:
-        strides = tuple(nest.size(nest.problem.b.stride(i.name)) for i in c.sums)
-        extents = tuple(nest.size(i.extent) for i in c.sums)
-        out += [nest.area(nest.table, "depth_at"), fill_table(nest.table, extents, strides)]
-    for var, e in nest.finish.uniforms:
-        values = Values(nest.operands, {})
-        value = values.value(e)
-        out += [*values.take(), Let(nest.uniform(var), value)]
-    return [*out, Let(nest.var("depth"), nest.depth)]
-
-
 def _task(nest: SlidingNest) -> Stmt:
     """Return what a task does: pack its block, then walk the lines."""
     c = nest.conv
     where = Lets(nest.var)
     around = [(f"at_{i.name}", nest.size(i.extent)) for i in reversed(c.panels)]
     counts = [("chunk", nest.var("chunks")), ("block", nest.blocks), *around]
-    chunk, block, *outer = _digits(where, nest.var("task"), counts)
+    chunk, block, *outer = digits(where, nest.var("task"), counts)
     first = where.let("first_column", b.mul(block, nest.width))
     left = b.sub(nest.size(c.column.extent), first)
     columns = where.let("columns", b.min64(nest.width, left))
@@ -273,15 +183,11 @@ def _task(nest: SlidingNest) -> Stmt:
     panel = dict(zip((i.name for i in reversed(c.panels)), outer, strict=True))
     inner = Lets(nest.var)
     named = [(f"at_{i.name}", nest.size(i.extent)) for i in reversed(c.lines)]
-    at = _digits(inner, nest.var("line"), named)
+    at = digits(inner, nest.var("line"), named)
     point = dict(zip((i.name for i in reversed(c.lines)), at, strict=True))
     line = _line(nest, {**panel, **point}, (first, columns, vectors), cut)
     walk = b.loop(nest.var("line"), begin, end, inner.stmts, line)
     return b.block(where.stmts, _pack(nest, panel, first, columns), walk)
-
-
-def _digits(where: Lets, number: Expr, counts: list[tuple[str, Expr]]) -> list[Expr]:
-    return where.digits(number, counts, lambda n: f"above_{n}{counts[n][0]}")
 
 
 def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
@@ -298,11 +204,7 @@ def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
         columns,
         b.c64(nest.width),
     )
-    # The last vector of a block that is not whole reads on: denormal numbers would slow it down.
-    vector = Vector(nest.dtype, nest.lanes)
-    end = b.offset(nest.pointer("packed"), b.mul(depth, columns))
-    zero = Eval(intrinsic("tc_store", vector, end, Const(0.0, vector)))
-    return b.block(Eval(Call(nest.name("pack"), args, None)), zero)
+    return b.block(Eval(Call(nest.name("pack"), args, None)), nest.end_of_packed(depth, columns))
 
 
 def _line(nest: SlidingNest, point: Point, block: tuple[Expr, Expr, Expr], cut: Cut) -> Stmt:
