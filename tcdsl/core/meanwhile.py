@@ -20,16 +20,16 @@ TEXTS = Path(__file__).resolve().parent.parent / "ops"
 @contextmanager
 def texts_read() -> Iterator[None]:
     """Have texts parsed beside what is done here, where this machine has not parsed them before."""
-    texts = [(path.read_text("utf-8"), path.name) for path in sorted(TEXTS.glob("*.tc"))]
-    if not texts or is_parsed(texts[-1][0]):
+    *_, last = paths = sorted(TEXTS.glob("*.tc"))
+    if is_parsed(last.read_text("utf-8")):
         yield
         return
     # Here, not by the other thread: two that import the same modules may see halves of them.
     import_module("tcdsl.grammar.text.parser")
 
     def read() -> None:
-        for text in texts:
-            parsed(*text)
+        for path in paths:
+            parsed(path.read_text("utf-8"), path.name)
 
     thread = threading.Thread(target=read, name="tcdsl texts", daemon=True)
     thread.start()
