@@ -5,19 +5,17 @@ The builder (`bindings/builder.py`) makes for them what their first call would; 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from tcdsl.calls.bindings.aside import CALL, Aside
+from tcdsl.calls.bindings.aside import CALL, Aside, packed, unpacked
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.text.stack import on_own_stack
 
 _MOST_DEFINITIONS = 256  # that the builder knows
 
@@ -82,8 +80,7 @@ class Begun:
         if form in self._by_form:
             return
         self._first = self._first or call
-        dump = on_own_stack(pickle.dumps)  # which asks for no lock that we hold
-        task = dump((dump(dispatch.session), dispatch.name, call))
+        task = packed((packed(dispatch.session), dispatch.name, call))
         self._by_form[form] = Aside(task, dispatch.name, CALL)
 
     def wait(self, dispatch: Dispatch, form: object) -> None:
@@ -101,22 +98,18 @@ class Begun:
             one.wait()
 
 
-@on_own_stack
-def _read(data: bytes) -> Any:
-    return pickle.loads(data)
-
-
 @lru_cache(maxsize=_MOST_DEFINITIONS)
 def _dispatch(session: bytes, name: str) -> Dispatch:
     """Return the same for all forms of calls: which executable serves one hangs on the others."""
-    text: Session = _read(session)
+    text: Session = unpacked(session)
     return Dispatch(text, text.definition(name), lambda variant: None)
 
 
 def build(task: bytes) -> None:
     """Build what a task says: the builder's part of `begin`."""
-    session, name, to_come = _read(task)
+    session, name, to_come = unpacked(task)
     dispatch = _dispatch(session, name)
     call = to_come.of(dispatch)
-    if not call.variant.waits_for_others(call.spec):  # by the clock calls would find it or not
-        dispatch.executable_for(call)
+    variant, text = call.variant, dispatch.session
+    layouts, tuned = call.spec.layouts, text.tuned(variant)
+    variant.compile_ahead(call.sizes, layouts, tuned, text.advised(variant), call.view)

@@ -7,17 +7,15 @@ C order. What calls then look up is there, or is waited for; nothing else about 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tcdsl.calls.bindings.aside import WAY_BACK, Aside, expect
+from tcdsl.calls.bindings.aside import WAY_BACK, Aside, expect, packed
 from tcdsl.calls.bindings.executables import COMPILING
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.derived.differentiated import Differentiated, sizes_of_backward
-from tcdsl.grammar.text.stack import on_own_stack
 
 if TYPE_CHECKING:
     from tcdsl.calls.bindings.variant import Variant
@@ -50,8 +48,7 @@ class Beforehand:
         is_looked_up = settings.tune in _LOOKED_UP and settings.configs is None
         if sizes not in made.begun and is_looked_up and is_possible(variant):
             what = made.gradient, made.backward_settings, variant.signature.params, sizes
-            task = on_own_stack(pickle.dumps)(what)
-            made.begun[sizes] = Aside(task, made.gradient.name, WAY_BACK)
+            made.begun[sizes] = Aside(packed(what), made.gradient.name, WAY_BACK)
 
 
 def is_likely(variant: Variant) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import lru_cache
 
+from tcdsl.calls.bindings.aside import unpacked
 from tcdsl.calls.bindings.executables import Sizes
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.rankfree import view_of
@@ -13,16 +13,9 @@ from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.derived.differentiated import sizes_of_backward
-from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.typed import Tensor
 
 _Task = tuple[Gradient, Settings, tuple[Tensor, ...], Sizes]
-
-
-@on_own_stack
-def _read(data: bytes) -> _Task:
-    found: _Task = pickle.loads(data)
-    return found
 
 
 @lru_cache(maxsize=256)
@@ -33,7 +26,8 @@ def _session(gradient: Gradient, settings: Settings) -> Session:
 
 def build(task: bytes) -> None:
     """Compile what a task says, as its first calls would."""
-    gradient, settings, params, sizes = _read(task)
+    said: _Task = unpacked(task)
+    gradient, settings, params, sizes = said
     session = _session(gradient, settings)
     variant = session.variant(session.program.defs[-1], {})
     found = sizes_of_backward(gradient, variant.signature, params, dict(sizes))

@@ -16,11 +16,12 @@ import os
 import pickle
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.grammar.text.errors import CompileError
+from tcdsl.grammar.text.stack import on_own_stack
 
 if TYPE_CHECKING:
     import subprocess
@@ -81,6 +82,18 @@ class Aside:
                 update_json(_FILE, {"failed": f"{self.name}: {why}"[:_MOST] if why else ""})
         finally:
             self._done.set()
+
+
+@on_own_stack
+def packed(what: object) -> bytes:
+    """Return what a task says as bytes; trees of texts may be deep, and ask for no lock of ours."""
+    return pickle.dumps(what)
+
+
+@on_own_stack
+def unpacked(task: bytes) -> Any:
+    """Return what `packed` was given, in the builder."""
+    return pickle.loads(task)
 
 
 class Queue:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tcdsl.calls.bindings import changing
-from tcdsl.calls.bindings.aside import LIBRARY, Aside
+from tcdsl.calls.bindings.aside import LIBRARY, Aside, packed
 from tcdsl.calls.bindings.executables import Compiled, Sizes
 from tcdsl.calls.bindings.ownsizes import OwnSizes
 from tcdsl.calls.bindings.rankfree import RankFree
@@ -23,7 +22,7 @@ from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.text.stack import on_own_stack, stack_for
+from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
 
 Layouts = tuple[Layout, ...]
@@ -285,4 +284,4 @@ class Meanwhile(OwnSizes):
             spec.layouts,
             is_short,
         )
-        return on_own_stack(pickle.dumps)(what)  # which asks for no lock that we hold
+        return packed(what)
