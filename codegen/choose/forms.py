@@ -10,7 +10,7 @@ says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -55,15 +55,9 @@ def _slide(statements: Statements) -> bool:
     """Whether one looks at neighbours or writes apart: it computes subscripts, or asks."""
     return any(
         any(isinstance(e, typed.Select) for e in walk_typed(s.value))
-        or any((a := affine_of(e)) is None or a.plain is None for e in _subscripts(s))
+        or any((a := affine_of(e)) is None or a.plain is None for e in s.subscripts())
         for s in statements
     )
-
-
-def _subscripts(s: Statement) -> Iterator[typed.Expr]:
-    yield from s.subs
-    for read in s.reads():
-        yield from read.subs
 
 
 def _place(statements: Statements) -> bool:

@@ -5,6 +5,7 @@ It is what fusion and forms work on; `ssa.py` makes it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal
 
@@ -122,6 +123,12 @@ class Statement:
             object.__setattr__(self, "_reads", (*reads_of(self.value), *found))
         assert self._reads is not None
         return self._reads
+
+    def subscripts(self) -> Iterator[typed.Expr]:
+        """Yield the subscripts of what it writes and of all that it reads."""
+        yield from self.subs
+        for read in self.reads():
+            yield from read.subs
 
     def plain_accesses(self) -> tuple[PlainAccess, ...]:
         """Return what it goes on from, reads and writes, in that order."""

@@ -218,7 +218,7 @@ def _sum_row(name: str) -> Op:
         if named or len(args) != 3:
             args = (*args, *(named.pop(p, None) for p in params[len(args) :]))
         if named or len(args) != 3:
-            raise _no_operands(name, params)
+            raise _no_operands(name)
         given = {} if out is None else {"out": out}
         if type(beta) is int and type(alpha) is int and beta == alpha == 1:
             return plain(*args, **given)  # type: ignore[no-any-return]
@@ -238,7 +238,8 @@ def _sum_row(name: str) -> Op:
     )
 
 
-def _no_operands(name: str, params: Sequence[str]) -> TypeError:
+def _no_operands(name: str) -> TypeError:
+    params = [p.name for p in ops.session.definition(name).params]
     return TypeError(f"{name}() takes the Tensors {', '.join(params)}, and beta, alpha, out")
 
 
@@ -251,18 +252,14 @@ def _spread_to_product(name: str, operands: Operands) -> Operands | None:
         If they are no Tensors, or their shapes do not fit.
     """
     input, a, b = operands
-    if not _are_tensors(input, a, b):
-        raise _no_operands(name, [p.name for p in ops.session.definition(name).params])
     shape = _shape_of(name, input, a, b)
     return None if input.shape == shape else (input.expand(shape), a, b)
 
 
 def _check_sum(name: str, operands: Operands) -> None:
     """Refuse an input that is not of the product's shape: one that is written is not expanded."""
-    input, a, b = operands
-    if not _are_tensors(input, a, b):
-        raise _no_operands(name, [p.name for p in ops.session.definition(name).params])
-    shape = _shape_of(name, input, a, b)
+    input, *factors = operands
+    shape = _shape_of(name, input, *factors)
     if input.shape != shape:
         raise RuntimeError(
             f"Bad in-place call: input tensor size {list(input.shape)} and output tensor size "
@@ -276,6 +273,8 @@ def _are_tensors(a: Any, b: Any, c: Any) -> bool:
 
 def _shape_of(name: str, input: Tensor, a: Tensor, b: Tensor) -> tuple[int, ...]:
     """Return the shape of a product, or raise in PyTorch's words."""
+    if not _are_tensors(input, a, b):
+        raise _no_operands(name)
     if name == "addmv":
         _of_mv((a, b), input.shape[0] if input.ndim == 1 else None)
         rows, _ = a.shape

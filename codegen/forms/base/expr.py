@@ -321,8 +321,7 @@ class Values:
 
 def _choosing_in(s: Statement) -> set[str]:
     """Return the buffers whose elements stand in subscripts."""
-    every = (s.subs, *(r.subs for r in s.reads()))
-    return {r.tensor for subs in every for e in subs for r in reads_of(e)}
+    return {r.tensor for e in s.subscripts() for r in reads_of(e)}
 
 
 def _is_choice(e: typed.Expr) -> bool:
