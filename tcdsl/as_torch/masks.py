@@ -13,7 +13,7 @@ from tcdsl.core import Tensor
 from tcdsl.core.dtypes import bool_, uint8
 from tcdsl.ops import bits
 from tcdsl.ops.table import METHODS, PUBLIC
-from tcdsl.tensors import indexing
+from tcdsl.tensors import subscripts as said
 
 __all__ = ["comparisons", "inversion", "of_bytes", "scalar_words", "subscripts"]
 
@@ -82,7 +82,7 @@ def subscripts() -> None:
 
 def scalar_words() -> None:
     """Swap the words in which `x[0]` of rank 0 is refused."""
-    indexing.OF_RANK_0 = (
+    said.OF_RANK_0 = (
         "invalid index of a 0-dim tensor. Use tensor.item() to convert a 0-dim tensor to a Python "
         "number"
     )

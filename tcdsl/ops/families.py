@@ -13,6 +13,8 @@ FAMILIES = (
     "comparisons",
     "reductions",
     "products",
+    "added_products",
+    "einsum",
     "bits",
     "divisors",
     "activations",
