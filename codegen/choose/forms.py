@@ -107,6 +107,10 @@ TABLE = (
     Row(
         "convolution", "contraction.window.form", _slide, {"has_tiles": True, "leaves_open": True}
     ),
+    Row(
+        "sliding_weights", "contraction.weights.sliding_form", _slide,
+        {"has_tiles": True, "ends_group": True},
+    ),
     Row("sliding", "contraction.window.sliding_form", _slide, {"has_tiles": True}),
     Row("stencil", "stencil.form", _slide, {}, has_meaning=True),
     Row("stencil_weights", "stencil.weights", _slide, {}),

@@ -303,6 +303,7 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("small fcrelu", "c exact", 1),
     ("small sum", "c generic", 1),
     ("forms strided convolution", "c generic", 1),
+    ("catalog test_tc/test_conv_with_backward_2kernels.convolution_wgrad", "c generic", 1),
     ("benchmarks layers MATMUL", "cuda exact", 1),
     ("benchmarks peers HALF", "cuda exact", 1),
     ("benchmarks layers TRANSPOSE", "cuda exact", 1),

@@ -17,7 +17,7 @@ from tcdsl.codegen.forms.contraction.register_tile import (
     store_vector,
     tail_mask,
 )
-from tcdsl.codegen.forms.contraction.weights.nest import WeightNest
+from tcdsl.codegen.forms.contraction.weights.nest import Nest
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -38,15 +38,15 @@ from tcdsl.grammar.types.dtypes import INT32
 _ROWS = 64  # of a task: whole vectors
 
 
-def finish_tasks(nest: WeightNest) -> int:
+def finish_tasks(nest: Nest) -> Expr:
     """Return the number of tasks: blocks of sums in pieces of some rows."""
-    return nest.blocks * -(-nest.problem.row_count // _ROWS)
+    return b.mul(nest.blocks, b.ceil_div(nest.row_count, _ROWS))
 
 
-def finish_phase(nest: WeightNest) -> Function:
+def finish_phase(nest: Nest) -> Function:
     """Return the phase that stores the output."""
     p = nest.problem
-    pieces = -(-p.row_count // _ROWS)
+    pieces = b.ceil_div(nest.row_count, _ROWS)
     task, low, high, panel = (nest.var(n) for n in ("task", "low", "high", "panel"))
     block = b.div(task, pieces)
     point, at = nest.decode(b.div(block, nest.panels), p.outer)
@@ -57,21 +57,21 @@ def finish_phase(nest: WeightNest) -> Function:
         b.END,
         Let(panel, b.mod(block, nest.panels)),
         Let(low, b.mul(b.mod(task, pieces), _ROWS)),
-        Let(high, b.min64(b.add(low, _ROWS), p.row_count)),
+        Let(high, b.min64(b.add(low, _ROWS), nest.row_count)),
         point,
         Let(start, b.offset(nest.pointer("sums"), b.mul(block, nest.block_elements))),
         stored_rows(nest, at, low, high),
     )
-    whole = nest.operands.declare(b.block(nest.planned()[1:], nest.sums(), body))
+    whole = nest.operands.declare(b.block(nest.finishing(), nest.sums(), body))
     name = f"{nest.prefix}_finish"
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
 
-def stored_rows(nest: WeightNest, at: Mapping[str, Expr], low: Expr, high: Expr) -> Stmt:
+def stored_rows(nest: Nest, at: Mapping[str, Expr], low: Expr, high: Expr) -> Stmt:
     """Return the stores of some rows of the block at hand, which belongs to an outer point."""
     p = nest.problem
     columns = nest.var("columns")
-    left = b.sub(p.column_count, b.mul(nest.var("panel"), nest.width))
+    left = b.sub(nest.column_count, b.mul(nest.var("panel"), nest.width))
     return b.block(
         Let(columns, b.min64(nest.width, left)),
         nest.origin("c", p.c, at),
@@ -79,7 +79,7 @@ def stored_rows(nest: WeightNest, at: Mapping[str, Expr], low: Expr, high: Expr)
     )
 
 
-def _rows(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
+def _rows(nest: Nest, low: Expr, high: Expr) -> Stmt:
     c, p = nest.problem.c, nest.problem
     if c.linear(p.rows) == ONE and c.linear(p.columns) is not None:
         return _turned(nest, low, high)
@@ -91,7 +91,7 @@ def _rows(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
 # ---- the three ways
 
 
-def _turned(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
+def _turned(nest: Nest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of squares whose rows are contiguous in the output."""
     tile = _tile(nest)
     r, x, i, left = (nest.var(n) for n in ("row", "column", "i", "left"))
@@ -125,7 +125,7 @@ def _turned(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
     return b.loop(r, low, high, *tail, columns, step=nest.lanes)
 
 
-def _straight(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
+def _straight(nest: Nest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of vectors: columns are contiguous in the output."""
     tile = _tile(nest)
     r, x = nest.var("row"), nest.var("column")
@@ -148,7 +148,7 @@ def _straight(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
     )
 
 
-def _elements(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
+def _elements(nest: Nest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of single elements."""
     p = nest.problem
     r, x, g = nest.var("row"), nest.var("column"), nest.var("group")
@@ -182,23 +182,23 @@ def _elements(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
 # ---- parts
 
 
-def _tile(nest: WeightNest) -> RegisterTile:
+def _tile(nest: Nest) -> RegisterTile:
     """Return one vector as a tile: what loads, stores and masks are made for."""
     return RegisterTile(1, 1, nest.lanes, nest.problem.dtype)
 
 
-def _updates(nest: WeightNest) -> bool:
+def _updates(nest: Nest) -> bool:
     """Whether the sums are added to what the output holds."""
     return nest.problem.statement.op == "+=" and nest.problem.statement.base is not None
 
 
-def _at(nest: WeightNest, group: Expr, row: Expr, column: Expr) -> Expr:
+def _at(nest: Nest, group: Expr, row: Expr, column: Expr) -> Expr:
     """Return where a sum of a group lies, from the block of the first group."""
-    apart = nest.blocks * nest.block_elements
+    apart = b.mul(nest.blocks, nest.block_elements)
     return b.add(b.mul(group, apart), b.mul(row, nest.width), column)
 
 
-def _total(nest: WeightNest, row: Expr, column: Expr, tile: RegisterTile) -> Stmt:
+def _total(nest: Nest, row: Expr, column: Expr, tile: RegisterTile) -> Stmt:
     """Return the declaration of `total`: a vector of sums, over all groups in their order."""
     total, g = Var("total", tile.vector), nest.var("group")
 
@@ -212,7 +212,7 @@ def _total(nest: WeightNest, row: Expr, column: Expr, tile: RegisterTile) -> Stm
     return b.block(first, b.loop(g, 1, nest.groups, Assign(total, vector(g), "+=")))
 
 
-def _store(nest: WeightNest, tile: RegisterTile, place: Expr, value: Expr) -> Stmt:
+def _store(nest: Nest, tile: RegisterTile, place: Expr, value: Expr) -> Stmt:
     """Return the masked store of a vector, or its addition to what is there."""
     if not _updates(nest):
         return store_vector(tile, place, value, masked=True)
@@ -220,7 +220,7 @@ def _store(nest: WeightNest, tile: RegisterTile, place: Expr, value: Expr) -> St
     return store_vector(tile, place, b.arith("+", held, value), masked=True)
 
 
-def _row(nest: WeightNest, row: Var) -> tuple[list[Stmt], Expr]:
+def _row(nest: Nest, row: Var) -> tuple[list[Stmt], Expr]:
     """Return declarations, and the offset of a row in the output."""
     p = nest.problem
     stride = p.c.linear(p.rows)
@@ -230,7 +230,7 @@ def _row(nest: WeightNest, row: Var) -> tuple[list[Stmt], Expr]:
     return stmts, b.add(*(b.mul(at[i.name], nest.stride(p.c, i)) for i in p.rows))
 
 
-def _column(nest: WeightNest, x: Expr) -> Expr:
+def _column(nest: Nest, x: Expr) -> Expr:
     """Return the offset of a column of the panel at hand in an output linear in columns."""
     flat = b.add(b.mul(nest.var("panel"), nest.width), x)
     return b.mul(flat, nest.along(nest.problem.c, nest.problem.columns))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import prod
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.problem import Index, Operand
-from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count
+from tcdsl.codegen.forms.contraction.packer import Packer, Unit
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of
+from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient
 from tcdsl.codegen.forms.contraction.weights.schedule import (
     SHORT,
     Strips,
     WeightChoice,
     strips_of,
 )
+from tcdsl.codegen.forms.contraction.weights.sliding import SlidingWeights
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Let, Opaque, Pointer, Stmt, Var
 from tcdsl.grammar.proofs.sizes import Size
@@ -23,16 +26,13 @@ LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 
 @dataclass(frozen=True, slots=True)
-class WeightNest:
-    """A weight gradient and its schedule: what both phases are written from.
+class Nest(ABC):
+    """A weight gradient with its choices, of known sizes or of any.
 
-    param: the first of the plan, which has the strips of a group and the number of groups where it
-    is the plan that sees how many images there are.
+    param: the first of the plan.
     """
 
-    problem: WeightGradient
-    choice: WeightChoice
-    strips: Strips
+    problem: WeightGradient | SlidingWeights
     operands: Operands
     prefix: str
     lanes: int
@@ -40,29 +40,128 @@ class WeightNest:
     param: int
 
     @property
+    @abstractmethod
+    def width(self) -> int:
+        """Columns of a whole panel."""
+
+    @property
+    @abstractmethod
+    def is_direct(self) -> bool:
+        """Whether a task stores its block itself, and needs it no longer."""
+
+    @property
+    @abstractmethod
+    def groups(self) -> Expr:
+        """The groups."""
+
+    @abstractmethod
+    def finishing(self) -> list[Stmt]:
+        """Return the declarations of what the phase that adds up groups has of the plan."""
+
+    @property
+    def row_count(self) -> Expr:
+        """The rows: channels times taps."""
+        return self.size(extent_of(self.problem.rows))
+
+    @property
+    def column_count(self) -> Expr:
+        """The columns."""
+        return self.size(extent_of(self.problem.columns))
+
+    def row_stride(self, name: str) -> Expr:
+        """Return the distance, in rows, between neighbours along an index of the rows."""
+        rows = self.problem.rows
+        at = next(n for n, i in enumerate(rows) if i.name == name)
+        return self.size(extent_of(rows[at + 1 :]))
+
+    @property
+    def panels(self) -> Expr:
+        """The panels."""
+        return b.ceil_div(self.column_count, self.width)
+
+    @property
+    def outer_count(self) -> Expr:
+        """The outer points."""
+        return self.size(extent_of(self.problem.outer))
+
+    @property
+    def blocks(self) -> Expr:
+        """Blocks of sums that one group has: a panel of an outer point each."""
+        return b.mul(self.outer_count, self.panels)
+
+    @property
+    def block_elements(self) -> Expr:
+        """The elements of such a block."""
+        return b.mul(self.row_count, self.width)
+
+    @property
+    def block_bytes(self) -> Expr:
+        """The bytes of a block of sums."""
+        return b.mul(self.block_elements, self.problem.dtype.size_bytes)
+
+    def var(self, name: str) -> Var:
+        """Return a local int64."""
+        return b.i64(self.operands.local(name))
+
+    def pointer(self, name: str, *, const: bool = False) -> Var:
+        """Return a local pointer to elements."""
+        return b.pointer(self.operands.local(name), self.problem.dtype, const=const)
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return self.operands.size(size)
+
+    def stride(self, x: Operand, i: Index | None) -> Expr:
+        """Return the stride of an operand along an index; 0 for none."""
+        return b.c64(0) if i is None else self.size(x.stride(i.name))
+
+    def along(self, x: Operand, fused: tuple[Index, ...]) -> Expr:
+        """Return the stride of an operand along a fused index in which it is linear."""
+        stride = x.linear(fused)
+        assert stride is not None, f"'{x.buffer}' is not linear"
+        return self.size(stride)
+
+    def sums(self) -> list[Stmt]:
+        """Return the declaration of the pointer to the shared sums."""
+        p = self.pointer("sums")
+        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared_base)
+        return [Let(p, Cast(at, p.type))]
+
+    def decode(self, n: Expr, indices: tuple[Index, ...]) -> tuple[list[Stmt], dict[str, Expr]]:
+        """Return the declarations of the indices that a flat position stands for."""
+        stmts: list[Stmt] = []
+        at: dict[str, Expr] = {}
+        places = b.unravel(n, [self.size(i.extent) for i in indices])
+        for i, place in reversed([*zip(indices, places, strict=True)]):
+            at[i.name] = v = self.var(f"at_{i.name}")
+            stmts.append(Let(v, place))
+        return stmts, at
+
+    def origin(self, name: str, x: Operand, at: Mapping[str, Expr]) -> Let:
+        """Return the declaration of the pointer to an operand's first element of an outer point."""
+        kind = self.operands.pointer(x.buffer).type
+        assert isinstance(kind, Pointer)
+        steps = (b.mul(v, self.size(x.stride(i))) for i, v in at.items())
+        p = Var(self.operands.local(f"{name}_at"), Pointer(kind.dtype, const=kind.const))
+        return Let(p, b.offset(self.operands.pointer(x.buffer), b.add(self.size(x.offset), *steps)))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightNest(Nest):
+    """A weight gradient of known sizes and its schedule: what both phases are written from.
+
+    The plan has the strips of a group and the number of groups where it is the plan that sees how
+    many images there are.
+    """
+
+    problem: WeightGradient
+    choice: WeightChoice
+    strips: Strips
+
+    @property
     def width(self) -> int:
         """Columns of a whole panel."""
         return self.choice.vectors * self.lanes
-
-    @property
-    def panels(self) -> int:
-        """The panels."""
-        return -(-self.problem.column_count // self.width)
-
-    @property
-    def outer_count(self) -> int:
-        """The outer points."""
-        return count(self.problem.outer)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of sums that one group has: a panel of an outer point each."""
-        return self.outer_count * self.panels
-
-    @property
-    def block_elements(self) -> int:
-        """The elements of such a block."""
-        return self.problem.row_count * self.width
 
     @property
     def is_direct(self) -> bool:
@@ -106,6 +205,10 @@ class WeightNest:
         names = self.var("each"), self.var("groups")
         return [Let(v, b.plan_param(self.param + n)) for n, v in enumerate(names)]
 
+    def finishing(self) -> list[Stmt]:
+        """Return the declarations of what the phase that adds up groups has of the plan."""
+        return self.planned()[1:]
+
     def plan(self) -> list[Stmt]:
         """Return what the plan does: as many groups as are wanted, of SHORT pixels at least."""
         if not self.is_planned:
@@ -133,65 +236,14 @@ class WeightNest:
         return -(-size // LINE) * LINE
 
     @property
-    def block_bytes(self) -> int:
-        """The bytes of a block of sums."""
-        return self.block_elements * self.problem.dtype.size_bytes
-
-    @property
-    def thread_bytes(self) -> int:
+    def thread_bytes(self) -> Expr:
         """The bytes that a task needs: a packed strip, and its sums if it stores them."""
-        return self.packed_bytes + (self.block_bytes if self.is_direct else 0)
+        return b.add(self.packed_bytes, self.block_bytes if self.is_direct else 0)
 
     @property
     def shared_bytes(self) -> Expr:
         """The bytes of all sums that wait for those of other groups."""
-        return b.c64(0) if self.is_direct else b.mul(self.groups, self.blocks * self.block_bytes)
-
-    def var(self, name: str) -> Var:
-        """Return a local int64."""
-        return b.i64(self.operands.local(name))
-
-    def pointer(self, name: str, *, const: bool = False) -> Var:
-        """Return a local pointer to elements."""
-        return b.pointer(self.operands.local(name), self.problem.dtype, const=const)
-
-    def size(self, size: Size) -> Expr:
-        """Return a size as an expression."""
-        return self.operands.size(size)
-
-    def stride(self, x: Operand, i: Index | None) -> Expr:
-        """Return the stride of an operand along an index; 0 for none."""
-        return b.c64(0) if i is None else self.size(x.stride(i.name))
-
-    def along(self, x: Operand, fused: tuple[Index, ...]) -> Expr:
-        """Return the stride of an operand along a fused index in which it is linear."""
-        stride = x.linear(fused)
-        assert stride is not None, f"'{x.buffer}' is not linear"
-        return self.size(stride)
-
-    def sums(self) -> list[Stmt]:
-        """Return the declaration of the pointer to the shared sums."""
-        p = self.pointer("sums")
-        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared_base)
-        return [Let(p, Cast(at, p.type))]
-
-    def decode(self, n: Expr, indices: tuple[Index, ...]) -> tuple[list[Stmt], dict[str, Expr]]:
-        """Return the declarations of the indices that a flat position stands for."""
-        stmts: list[Stmt] = []
-        at: dict[str, Expr] = {}
-        places = b.unravel(n, [count((i,)) for i in indices])
-        for i, place in reversed([*zip(indices, places, strict=True)]):
-            at[i.name] = v = self.var(f"at_{i.name}")
-            stmts.append(Let(v, place))
-        return stmts, at
-
-    def origin(self, name: str, x: Operand, at: Mapping[str, Expr]) -> Let:
-        """Return the declaration of the pointer to an operand's first element of an outer point."""
-        kind = self.operands.pointer(x.buffer).type
-        assert isinstance(kind, Pointer)
-        steps = (b.mul(v, self.size(x.stride(i))) for i, v in at.items())
-        p = Var(self.operands.local(f"{name}_at"), Pointer(kind.dtype, const=kind.const))
-        return Let(p, b.offset(self.operands.pointer(x.buffer), b.add(self.size(x.offset), *steps)))
+        return b.c64(0) if self.is_direct else b.mul(self.groups, self.blocks, self.block_bytes)
 
 
 def nest_of(
@@ -204,7 +256,7 @@ def nest_of(
     param: int,
 ) -> WeightNest:
     """Return the nest of a choice."""
-    return WeightNest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base, param)
+    return WeightNest(p, operands, prefix, lanes, shared_base, param, c, strips_of(p, c))
 
 
 def b_steps(nest: WeightNest, columns: int) -> tuple[Expr, ...]:
@@ -222,3 +274,13 @@ def b_steps(nest: WeightNest, columns: int) -> tuple[Expr, ...]:
 def is_cut(nest: WeightNest) -> bool:
     """Whether a strip has part of the innermost axis."""
     return nest.strips.counts[-1] > 1
+
+
+def packer_of(p: WeightGradient | SlidingWeights, lanes: int) -> Packer:
+    """Return the packer of b: pixels are its depth."""
+    unit: Unit = "none"
+    if p.b.stride(p.columns[-1].name) == ONE:
+        unit = "x"
+    elif p.b.stride(p.axes[-1].pixel.name) == ONE:
+        unit = "k"
+    return Packer(p.dtype, p.dtype, lanes, unit)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tcdsl.codegen.forms.contraction.pack import packer
-from tcdsl.codegen.forms.contraction.packer import Packer, Unit, packer_params
-from tcdsl.codegen.forms.contraction.problem import ONE, Index
+from tcdsl.codegen.forms.contraction.packer import packer_params
+from tcdsl.codegen.forms.contraction.problem import Index
 from tcdsl.codegen.forms.contraction.register_tile import FIRST
 from tcdsl.codegen.forms.contraction.weights.finish import stored_rows
 from tcdsl.codegen.forms.contraction.weights.kernel import (
@@ -21,7 +21,12 @@ from tcdsl.codegen.forms.contraction.weights.kernel import (
     weight_kernel,
     weight_kernel_params,
 )
-from tcdsl.codegen.forms.contraction.weights.nest import WeightNest, b_steps, is_cut
+from tcdsl.codegen.forms.contraction.weights.nest import (
+    WeightNest,
+    b_steps,
+    is_cut,
+    packer_of,
+)
 from tcdsl.codegen.forms.contraction.weights.schedule import parts
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -101,8 +106,9 @@ def _tiles(nest: WeightNest, columns: int) -> Iterator[tuple[str, range, int, We
 
 def _panel_widths(nest: WeightNest) -> list[int]:
     """Return the columns of whole panels and of the last one, as far as they differ."""
-    last = nest.problem.column_count - (nest.panels - 1) * nest.width
-    return [last] if nest.panels == 1 or last == nest.width else [nest.width, last]
+    panels = -(-nest.problem.column_count // nest.width)
+    last = nest.problem.column_count - (panels - 1) * nest.width
+    return [last] if panels == 1 or last == nest.width else [nest.width, last]
 
 
 # ---- the phase
@@ -116,7 +122,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
     functions = [weight_kernel(name, t) for w in widths for name, _, _, t in _tiles(nest, w)]
     head: list[Stmt] = [] if nest.is_direct else [*nest.planned(), *nest.sums()]
     if nest.choice.pack:
-        functions.append(packer(f"{nest.prefix}_pack_b", _packer(nest)))
+        functions.append(packer(f"{nest.prefix}_pack_b", packer_of(p, nest.lanes)))
         packed = nest.pointer("packed_b")
         head.append(Let(packed, Cast(b.WORKSPACE, packed.type)))
     task, group, panel = nest.var("task"), nest.var("group"), nest.var("panel")
@@ -199,7 +205,7 @@ def _strip(
 
     if len(widths) == 1:
         return b.block(out, panel_work(widths[0]))
-    is_whole = b.compare("<", nest.var("panel"), nest.panels - 1)
+    is_whole = b.compare("<", nest.var("panel"), b.sub(nest.panels, 1))
     return b.block(out, If(is_whole, panel_work(widths[0]), panel_work(widths[1])))
 
 
@@ -303,17 +309,6 @@ def _run_tiles(
 # ---- packing
 
 
-def _packer(nest: WeightNest) -> Packer:
-    """Return the packer of b: pixels are its depth."""
-    p = nest.problem
-    unit: Unit = "none"
-    if p.b.stride(p.columns[-1].name) == ONE:
-        unit = "x"
-    elif p.b.stride(p.axes[-1].pixel.name) == ONE:
-        unit = "k"
-    return Packer(p.dtype, p.dtype, nest.lanes, unit)
-
-
 def _pack(nest: WeightNest, columns: int, starts: list[Expr], lengths: list[Expr]) -> Stmt:
     """Return the packing of a strip, in pieces in which b has one stride from pixel to pixel."""
     p = nest.problem
@@ -353,7 +348,7 @@ def _pack(nest: WeightNest, columns: int, starts: list[Expr], lengths: list[Expr
         b.c64(columns),
         b.c64(nest.width),
     )
-    assert len(args) == len(packer_params(_packer(nest)))
+    assert len(args) == len(packer_params(packer_of(p, nest.lanes)))
     body: Stmt = Eval(Call(f"{nest.prefix}_pack_b", args, None))
     for v, extent in reversed(loops):
         body = b.loop(v, 0, extent, body)

@@ -11,9 +11,10 @@ where the subscript lies inside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.contraction.problem import (
@@ -141,30 +142,41 @@ def gradient_of(ctx: Context) -> WeightGradient | None:
     """Return a group as a weight gradient, or None if it is none, or sizes are not known."""
     if ctx.spec.sizes is None:
         return None
+    reach = reach_of(ctx)
+    for s, image, other, guards in factors(ctx):
+        found = _by_roles(ctx, reach, s, image, other, guards)
+        if found is not None:
+            return found
+    return None
+
+
+def factors(
+    ctx: Context,
+) -> Iterator[tuple[Statement, typed.Read, typed.Read, tuple[Guard, ...]]]:
+    """Yield a group as a sum, the factor that may be an image, the other, and the image's guards.
+
+    In either order; nothing where the group is no such sum.
+    """
     bare = unpadded(ctx.group)
     group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
     if len(group.statements) != 1:
-        return None
-    reach = reach_of(ctx)
+        return
     s = group.statements[0]
-    factors = factors_of(s.value)
-    reads = [f for f in factors if isinstance(f, typed.Read) and not any(f.checked)]
+    found = factors_of(s.value)
+    reads = [f for f in found if isinstance(f, typed.Read) and not any(f.checked)]
     if s.op not in ("+=", "+=!") or not s.covers or any(s.subs_checked) or not is_one_to_one(s):
-        return None
-    if len(reads) != 2 or len(factors) != 2 or not s.value.dtype.is_float:
-        return None
+        return
+    if len(reads) != 2 or len(found) != 2 or not s.value.dtype.is_float:
+        return
     if s.base is not None and _home(ctx, s.base) != _home(ctx, s.target):
-        return None
+        return
     names = (s.target, *(r.tensor for r in reads))
     if any(ctx.operands.memory_dtype(n) != s.value.dtype.computed for n in names):
-        return None
+        return
     for image, other in (reads, reads[::-1]):
         # b is read at all pixels: only the image may be the one that was padded
         if bare is None or bare.buffer != other.tensor:
-            found = _by_roles(ctx, reach, s, image, other, guards)
-            if found is not None:
-                return found
-    return None
+            yield s, image, other, guards
 
 
 def _home(ctx: Context, version: str) -> str:
@@ -197,11 +209,29 @@ def _by_roles(
     axes = _sorted(axes, a)
     if not left_open <= {axes[0].pixel.name} or (left_open and not axes[0].is_plain):
         return None
-    order = [name for name, _ in c.strides]
     taps = {x.tap.name for x in axes if x.tap is not None}
+    roles = roles_of(a, b, c, indices, taps)
+    if roles is None:
+        return None
+    return WeightGradient(s, a, b, c, *roles, tuple(axes), s.value.dtype.computed)
+
+
+class Roles(NamedTuple):
+    """What the indices of the output are: see `WeightGradient`."""
+
+    outer: tuple[Index, ...]
+    rows: tuple[Index, ...]
+    channels: tuple[Index, ...]
+    columns: tuple[Index, ...]
+
+
+def roles_of(
+    a: Operand, b: Operand, c: Operand, indices: Mapping[str, Index], taps: set[str]
+) -> Roles | None:
+    """Return the roles of the output's indices; None where it has no columns, or b has taps."""
     if any(b.uses(t) for t in taps):
         return None
-    outputs = [indices[n] for n in order]
+    outputs = [indices[name] for name, _ in c.strides]
     mine = [i for i in outputs if _only(a, b, i)]
     channels = _fused(_last_run(mine, taps), a)
     columns = _fused((i for i in outputs if _only(b, a, i)), b)
@@ -209,9 +239,7 @@ def _by_roles(
         return None
     rows = tuple(i for i in outputs if i in channels or i.name in taps)
     outer = tuple(i for i in outputs if i not in rows and i not in columns)
-    return WeightGradient(
-        s, a, b, c, outer, rows, channels, columns, tuple(axes), s.value.dtype.computed
-    )
+    return Roles(outer, rows, channels, columns)
 
 
 def _is_window(axes: Sequence[Axis]) -> bool:

@@ -132,25 +132,6 @@ def test_every_width_computes_the_same() -> None:
     differential([Case(p, exact=False, config=c) for c in configs], 27)
 
 
-WEIGHTS = """def conv_k(float(N,C,H,W) I, float(N,F,H,W) G) -> (D) {
-    D(f,c,i,j) +=! G(n,f,y,x) * pad(I(n,c,y+i-1,x+j-1), 0) where i in 0:3, j in 0:3
-}"""
-
-
-@pytest.mark.wide
-def test_the_gradient_by_the_weights_has_rows_and_columns_of_channels() -> None:
-    shapes = [
-        (2, 9, 5, 11, 20),
-        (1, 1, 1, 1, 1),
-        (0, 3, 5, 6, 4),
-        (3, 17, 4, 5, 3),
-        (1, 2, 40, 70, 8),
-    ]
-    cases = [problem(WEIGHTS, rand(n, c, h, w), rand(n, f, h, w)) for n, c, h, w, f in shapes]
-    assert "contraction" in titles_of(cases[0])
-    differential([Case(p, exact) for p in cases for exact in (False, True)], 2800)
-
-
 def test_lines_of_any_length_without_a_step_stay_contractions() -> None:
     text = "def conv(float(N,C,W) I, float(F,C,3) K) -> (O) { O(n,f,x) +=! I(n,c,x+j) * K(f,c,j) }"
     p = problem(text, rand(2, 3, 12), rand(40, 3, 3))
