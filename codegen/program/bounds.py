@@ -107,6 +107,14 @@ def _fits(a: Affine, dtype: DType, ranges: Mapping[str, Range], by: Mapping[str,
     if dtype == INT64 or not a.terms:  # a size as a number is held by int32
         return True
     # an index and the next one are at most an extent, which int32 holds
-    ((_, k), *others) = a.terms
-    shift = a.const.constant
-    return not others and k == 1 and shift is not None and -largest // 2 <= shift <= 1
+    ends = {n: [substitute_symbols(x, by).constant for x in _ends(ranges[n])] for n, _ in a.terms}
+    free = [(n, k) for n, k in a.terms if None in ends[n]]
+    few = Affine(tuple(t for t in a.terms if t not in free), a.const)
+    shifts = [substitute_symbols(x, by).constant for x in few.ends(ranges)]
+    if len(free) != 1 or free[0][1] != 1:
+        return False
+    return all(s is not None and -largest // 2 <= s <= 1 for s in shifts)
+
+
+def _ends(r: Range) -> tuple[Size, Size]:
+    return r.low, r.high
