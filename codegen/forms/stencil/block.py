@@ -146,6 +146,12 @@ class Block:
             self.level.known[key] = p
         return b.offset(self.level.known[key], b.c64(const.offset)), const
 
+    def element(self, read: typed.Read, spot: Spot) -> Expr:
+        """Return an element that is the same in all lanes, read where it is used."""
+        place = place_of(self.walk.ctx, read.tensor, read.subs)
+        assert place is not None, "subscripts are affine"
+        return b.load(self._at(place, spot)[0], 0)
+
     def load(
         self,
         s: Statement,
@@ -195,7 +201,7 @@ class Block:
         name = vexpr.kind_of(t, stored)
         step = place.step(walk.stencil.lane.name)
         weave = "w" if walk.is_woven else ""
-        if region and not walk.ctx.machine.has_masks:
+        if region:
             across = frozenset(x for x in region if x.coefficient(walk.stencil.lane.name))
             if across != region:  # a branch for what is the same in all lanes
                 there = b.all_of(*(walk.holds(x) for x in sorted(region - across, key=str)))

@@ -21,11 +21,12 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.stencil.cost import point_ns
+from tcdsl.codegen.forms.stencil.inside import is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.lines import Cut
 from tcdsl.codegen.forms.stencil.nest import StencilNest, units_of
 from tcdsl.codegen.forms.stencil.pieces import Piece, pieces_of
-from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, reloads
+from tcdsl.codegen.forms.stencil.problem import MOST_ROWS, Stencil, asked_taps, reloads
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
 from tcdsl.codegen.machine.config import Knob, Value
@@ -33,7 +34,6 @@ from tcdsl.codegen.machine.wall import TASK_NS, divided_ns
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import INT32
 
-_MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
 _MOST_STEPS = 200  # taps times rows times vectors: the length of a block's text
 _LONG_LINE = 4096  # lanes of a unit
 _ANY = 0  # parts of all rows
@@ -64,7 +64,7 @@ def _parts(ctx: Context, s: Stencil) -> tuple[int, ...]:
 
 def _rows(ctx: Context, s: Stencil) -> tuple[int, ...]:
     """Return how many rows of a stencil may be computed together."""
-    held = _MOST_ROWS // registers_of(s)
+    held = MOST_ROWS // registers_of(s)
     return tuple(n for n in range(1, held + 1) if n <= _most(ctx, s)) if s.shares else (1,)
 
 
@@ -102,10 +102,15 @@ def _window(s: Stencil) -> str:
 
 
 def _line_cost(s: Stencil, extent: int, rows: int) -> float:
-    """Return the steps of all rows: some together share what they read, those left over do not."""
+    """Return the steps of all rows: some together share what they read.
+
+    Those left over do not, unless the last block goes back to be whole.
+    """
     taps = s.tap_count
     side = max((len(v) for _, v in s.taps), default=1)
     shared = taps * rows + taps / side * (rows + side - 1)
+    if extent >= rows and is_repeatable(s):
+        return ceil(extent / rows) * shared
     return extent // rows * shared + extent % rows * 2.5 * taps
 
 

@@ -152,6 +152,9 @@ def hoisted(block: Block, spot: Spot, s: Statement, e: typed.Expr) -> Expr:
     level = block.level if stays else walk.unit
     taps = tuple((n, v) for n, v in spot.taps.items() if n in used)
     shift = tuple((n, v) for n, v in spot.shift.items() if n in used)
+    is_factor = walk.asks_memory and taps and not stays and isinstance(e, typed.Read)
+    if is_factor and walk.operands.memory_dtype(e.tensor) == e.dtype.computed:
+        return block.element(e, spot)
     key = ("scalar", e, taps, shift)
     if key not in level.known:
         values = scalar_at(walk, spot)

@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.stencil.inside import (
 from tcdsl.codegen.forms.stencil.kept import Kept
 from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.order import in_order
-from tcdsl.codegen.forms.stencil.problem import Stencil, reloads
+from tcdsl.codegen.forms.stencil.problem import Stencil, asks_memory, reloads
 from tcdsl.codegen.forms.stencil.walk import Level, Names, Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Stmt, Var
@@ -69,8 +69,10 @@ class StencilLines:
         self.lane, self.row = stencil.lane, stencil.row
         self.has_masks = ctx.machine.has_masks
         self.reloads = reloads(ctx, stencil)
+        self.asks_memory = asks_memory(ctx, stencil)
         known = ctx.spec.sizes is not None and self.has_masks  # masks then cost no more
-        self.goes_back = not known and is_repeatable(stencil)
+        self.rows_go_back = is_repeatable(stencil)
+        self.goes_back = not known and self.rows_go_back
 
     # ---- lines
 
@@ -82,26 +84,19 @@ class StencilLines:
         """Return the loop over the lanes of some rows; asks: of which some may not be inside."""
         w = self.walk.index[self.lane.name]
         lanes = self.walk.lanes
-        if asks and self.has_masks:
-            edge = self.block_of(count, 1, is_whole=False, asks_rows=True)
-            return b.loop(w, low, high, edge, step=lanes)
         across = [x for x in self.bounds if x.coefficient(self.lane.name)]
         alone = [x for x in self.bounds if not x.coefficient(self.lane.name)]
         # the strictest of all rows of the block
         if self.row is not None:
             across = [y for x in across for y in (x, x.moved({self.row.name: count - 1}, {}))]
         first, last, _ = self.inner(self.lane.name, strictest(across))
-        conds: list[Expr] = []
-        if self.row is None and alone:
-            asks, conds = True, [self.walk.holds(x) for x in alone] if self.has_masks else []
+        asks = asks or (self.row is None and bool(alone))
         begin, end, step = (b.i64(self.local(n)) for n in ("left", "right", "stride"))
         wide = lanes * self.cut.vectors
         stop = b.min64(high, last) if last is not None else high
-        if conds:
-            stop = b.select(b.all_of(*conds), stop, low)
         at, edge_at = self._starts(high, wide)
         edge = self.block_of(count, 1, is_whole=False, asks_rows=asks, is_full=self._is_full())
-        if self._never(first, last, wide):
+        if self._never(first, last, wide, is_fixed=at == w):
             return b.loop(
                 at, low, high, None if edge_at == w else Let(w, edge_at), edge, step=lanes
             )
@@ -111,9 +106,7 @@ class StencilLines:
             b.compare(">=", place, begin) if is_bounded else b.all_of(),
             b.compare("<=", b.add(place, wide), end),
         )
-        inside = self.block_of(
-            count, self.cut.vectors, is_whole=True, asks_rows=asks and not self.has_masks
-        )
+        inside = self.block_of(count, self.cut.vectors, is_whole=True, asks_rows=asks)
         return b.block(
             Let(begin, low if first is None else b.max64(low, first)) if is_bounded else None,
             Let(end, stop),
@@ -161,12 +154,23 @@ class StencilLines:
         extent = b.value_of(self.ctx.operands.size(self.lane.extent))
         return has_parts_of(extent, b.value_of(self.cut.unit_lanes), self.walk.lanes)
 
-    def _never(self, first: Expr | None, last: Expr | None, wide: int) -> bool:
-        """Whether no block has all its lanes inside."""
+    def _never(self, first: Expr | None, last: Expr | None, wide: int, *, is_fixed: bool) -> bool:
+        """Whether no block has all its lanes inside; is_fixed: none of them goes back."""
         size = self.ctx.operands.size
         low = b.value_of(size(self.lane.low) if first is None else first)
         high = b.value_of(size(self.lane.high) if last is None else last)
-        return low is not None and high is not None and high - low < wide
+        if low is None or high is None:
+            return False
+        return high - low < wide or (is_fixed and not self._starts_within(low, high - wide))
+
+    def _starts_within(self, first: int, last: int) -> bool:
+        """Whether a vector of some line may begin there: whole vectors behind where it begins."""
+        size, lanes = self.ctx.operands.size, self.walk.lanes
+        ends = b.value_of(size(self.lane.low)), b.value_of(size(self.lane.high))
+        unit = b.value_of(self.cut.unit_lanes)
+        if ends[0] is None or ends[1] is None or unit is None or unit % lanes:
+            return True
+        return any(first <= at <= last for at in range(ends[0], ends[1], lanes))
 
     def inner(
         self, name: str, bounds: Iterable[Bound]
@@ -224,9 +228,13 @@ class StencilLines:
         shifts = self.shifts(rows, vectors)
         kept = {at: Kept(self.stencil, block, shift) for at, shift in shifts.items()}
         before: int | None = None
-        for tap, at, far in in_order(self.stencil, [*shifts], by_taps=self.reloads):
+        for tap, at, far in in_order(
+            self.stencil, [*shifts], by_taps=self.reloads, by_reads=self.asks_memory
+        ):
             if self.reloads and before not in (None, far):
                 block.forget()
+            if self.asks_memory and before not in (None, far):  # nothing is read ahead and spilled
+                block.level.stmts.append(b.do("tc_fence"))
             before = far
             kept[at].take(tap)
         for at, shift in shifts.items():

@@ -91,14 +91,14 @@ class StencilNest(StencilLines):
             last = b.select(b.all_of(*conds), last, top)
         rows = self.cut.rows
         at = u
-        if self.goes_back and rows > 1 and not has_no_rest(first, last, rows):
+        if self.rows_go_back and rows > 1 and not has_no_rest(first, last, rows):
             at = b.i64(self.local(f"{u.name}_at"))
         back = b.sub(end, rows)
         among = (b.compare(">=", at, begin), b.compare("<", at, end), b.compare(">=", back, begin))
         moved = b.select(b.all_of(*among), b.min64(at, back), at)
         many = b.all_of(b.compare(">=", u, begin), b.compare("<=", b.add(u, rows), end))
         some = b.block(Assign(step, b.c64(1)), line(1, True))
-        if at != u and bounds and not self.has_masks and self._are_rows_full():
+        if at != u and bounds and self._are_rows_full():
             moved = b.min64(at, b.sub(bottom, rows))
             some = b.block(Assign(step, to_behind(u, rows, at)), line(rows, True))
         return b.block(
@@ -138,9 +138,8 @@ class StencilNest(StencilLines):
         level = Level()
 
         def block(rows: int, asks: bool) -> Stmt:
-            whole = is_whole and not (asks and self.has_masks)
             vectors = self.cut.vectors
-            return self.block_of(rows, vectors, is_whole=whole, asks_rows=asks, still=level)
+            return self.block_of(rows, vectors, is_whole=is_whole, asks_rows=asks, still=level)
 
         loops = self.rows_of(top, bottom, block)
         return b.block(level.stmts, loops)

@@ -11,12 +11,17 @@ Turn = tuple[Mapping[str, int], tuple[int, int], int]  # a tap, a point, the row
 
 
 def in_order(
-    stencil: Stencil, spots: Sequence[tuple[int, int]], *, by_taps: bool = False
+    stencil: Stencil,
+    spots: Sequence[tuple[int, int]],
+    *,
+    by_taps: bool = False,
+    by_reads: bool = False,
 ) -> list[Turn]:
     """Return taps and points (their rows and vectors), those together that read the same rows.
 
     For each point taps are in the order of the text. by_taps: each tap is taken for all points
-    before the next one, so that sums of several do not wait for each other.
+    before the next one, so that sums of several do not wait for each other. by_reads: the row that
+    is told is the one that is read, also where taps slide back.
     """
     pace, reach = _slide(stencil)
     found = [
@@ -24,9 +29,11 @@ def in_order(
         for n, tap in enumerate(stencil.points())
         for at in spots
     ]
-    if not by_taps and all(k >= 0 for k in reach.values()):
-        found.sort(key=lambda x: (x[0] + pace * x[3][0], x[1], x[3]))
-    return [(tap, at, far) for far, _, tap, at in found]
+    backs = by_reads and any(reach) and all(k < 0 for k in reach.values())
+    if not by_taps and (backs or all(k >= 0 for k in reach.values())):
+        way = -1 if backs else 1  # from the last row on, which the first tap reads
+        found.sort(key=lambda x: (way * (x[0] + pace * x[3][0]), x[1], x[3]))
+    return [(tap, at, far + by_reads * pace * at[0]) for far, _, tap, at in found]
 
 
 def _slide(stencil: Stencil) -> tuple[int, dict[str, int]]:

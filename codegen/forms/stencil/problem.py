@@ -38,6 +38,8 @@ from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Range
 
+MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -137,6 +139,23 @@ def reloads(ctx: Context, s: Stencil) -> bool:
     few = ctx.machine.registers // 2
     if ctx.machine.has_masks or s.tap_count <= few + 1 or s.is_still:
         return False
+    return _has_factors(s)
+
+
+def asks_memory(ctx: Context, s: Stencil) -> bool:
+    """Whether the factor of a tap stays in memory, from where a product spreads it over lanes.
+
+    So where registers do not hold them all beside sums and what a row of taps reads. Only products
+    of the instruction set that has masks have such operands.
+    """
+    if not ctx.machine.has_masks or s.is_still:
+        return False
+    side = max((len(v) for _, v in s.taps), default=1)
+    return s.tap_count + side + MOST_ROWS > ctx.machine.registers and _has_factors(s)
+
+
+def _has_factors(s: Stencil) -> bool:
+    """Whether something is read at taps that is the same in all lanes: weights."""
     taps = {n for n, _ in s.taps}
     used = [{n for e in r.subs for n in indices_of(e)} for x in s.windows for r in x.reads()]
     return any(taps & names and s.lane.name not in names for names in used)

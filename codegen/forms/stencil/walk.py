@@ -7,7 +7,7 @@ from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.stencil.problem import Place, Stencil, is_woven
+from tcdsl.codegen.forms.stencil.problem import Place, Stencil, asks_memory, is_woven
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Pointer, Stmt, Var
 from tcdsl.codegen.loops.names import numbered
@@ -81,6 +81,7 @@ class Walk:
         self.lanes = vexpr.lanes_of(stencil.bits, ctx.machine)
         self.unit = Level()  # of a task's part: one value of each outer index
         self.is_woven = is_woven(ctx, stencil)
+        self.asks_memory = asks_memory(ctx, stencil)
 
     # ---- bounds
 

@@ -158,6 +158,7 @@ def test_windows_and_neighbours_are_stencils() -> None:
         problem(MAX, special(1, 2, 9, 19)),
         problem(HEAT, floats(5, 40), 0.1),
         *windows([(1, 2, 9, 37, 3, 3)], P=0),  # `pad` of what is inside
+        *windows([(1, 1, 7, 13, 5, 5)], P=2),  # no block of rows is inside of all borders
         problem(given(MAX, K=2, P=0), special(1, 2, 8, 20)),
         problem(FOUND, special(1, 9, 19)),
     ):
@@ -217,6 +218,15 @@ def test_windows_with_more_factors_than_registers() -> None:
     found = windows([(1, 2, 13, 29, 5, 5), (1, 1, 3, 6, 5, 5)], P=2)
     seven = windows([(1, 1, 12, 61, 7, 7)], P=3)
     differential([*both(*found), Case(seven[0], True)], terms=49)
+
+
+@pytest.mark.skipif("not detect().has_masks")
+def test_factors_that_registers_do_not_hold_stay_in_memory() -> None:
+    kernel = tcdsl.define(given(DEPTHWISE, P=2))
+    text = kernel.text({"N": 1, "C": 8, "H": 8, "W": 13, "KH": 5, "KW": 5})
+    assert "[stencil 4x1]" in text
+    assert text.count("tc_fence();") == 2 * 7  # eight rows are read for four, inside and at borders
+    assert " h0 = " not in text
 
 
 @pytest.mark.cc
