@@ -77,7 +77,7 @@ TC_FN int TC_NAMED(any, TC_VL_f64, i64)(tc_native_i64 c) {
     return TC_F32(load)(a);                                                                       \
   }
 
-/* ---- trigonometry: float32 in float64 */
+/* ---- trigonometry: float32 in float64, and where products are fused in two of float32 */
 
 /* sin(pi k + r) for a whole k, cos where k is a half more, but for the sign, which turns with k;
  * |r| < 1.03 pi/2. pi has a part of 33 bits, times which k < 2^19 is exact, and a rest of 53. */
@@ -130,9 +130,66 @@ TC_FN tc_native_f32 tc_tan_waves(tc_native_f32 x) {
     if (__builtin_expect(tc_any_not_less(tc_size_of(x), far), 0)) return tc_##name##_lanes(x);     \
     return tc_##name##_waves(x);                                                                  \
   }
+TC_WAVE(tan)
+
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#define TC_FUSED(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (short)-1, 4)
+#elif TC_VECTOR_BYTES == 32 && defined(__AVX2__) && defined(__FMA__)
+#define TC_FUSED(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
+#endif
+#ifdef TC_FUSED
+/* x - k pi/2 for 0 <= x < 2^13 and the integer k next to it, as a float and the next 24 bits. pi/2 has
+ * a part of 23 bits, less which times k x is exact: a multiple of 2^-24 below 1; a part of 11, times
+ * which k < 2^13 is exact, so that what rounding loses is known; and a rest. */
+TC_FN tc_native_f32 tc_quarter(tc_native_f32 x, tc_native_f32 k, tc_native_f32 *low) {
+  tc_native_f32 r = TC_FUSED(k, TC_F32(splat)(-0x1.921fb4p+0f), x);
+  tc_native_f32 part = TC_F32(splat)(-0x1.444p-24f), h = TC_FUSED(k, part, r);
+  *low = TC_FUSED(k, part, r - h) - k * 0x1.68c234p-39f;
+  return h;
+}
+/* sin(h + low), cos where n is odd, |h| < 1.02 pi/4. What makes 1 - h^2/2 a float is given back: 0.88
+ * units at most, of all floats below 2^13. */
+TC_FN tc_native_f32 tc_sin_or_cos(tc_native_f32 h, tc_native_f32 low, tc_native_i32 n) {
+  tc_native_f32 z = h * h, one = TC_F32(splat)(1.0f), half = TC_F32(splat)(-0.5f);
+  tc_native_f32 s = -0.00019502134662670808f * z + 0.008332063873256256f;
+  s = s * z - 0.1666665307949309f;
+  s = h + (h * z * s + low);
+  tc_native_f32 c = 2.441812827638731e-05f * z - 0.0013887184701091443f;
+  c = c * z + 0.04166664298369069f;
+  tc_native_f32 a = TC_FUSED(z, half, one), lost = TC_FUSED(z, half, one - a);
+  c = a + (z * z * c + (lost - h * low));
+  return TC_F32(select)((n & 1) != 0, c, s);
+}
+TC_FN tc_native_f32 tc_sin_near(tc_native_f32 x, tc_native_f32 a) {
+  tc_native_f32 n = a * 0x1.45f306p-1f + 0x1.8p23f, low; /* its last bits: the nearest integer */
+  tc_native_f32 h = tc_quarter(a, n - 0x1.8p23f, &low);
+  tc_native_i32 y = (tc_native_i32)tc_sin_or_cos(h, low, (tc_native_i32)n);
+  return (tc_native_f32)(y ^ (((tc_native_i32)x ^ (tc_native_i32)n << 30) & (-0x7fffffff - 1)));
+}
+TC_FN tc_native_f32 tc_cos_near(tc_native_f32 x, tc_native_f32 a) {
+  tc_native_f32 n = a * 0x1.45f306p-1f + 0x1.8p23f, low;
+  tc_native_f32 h = tc_quarter(a, n - 0x1.8p23f, &low);
+  tc_native_i32 i = (tc_native_i32)n + 1;
+  tc_native_i32 y = (tc_native_i32)tc_sin_or_cos(h, low, i);
+  return (tc_native_f32)(y ^ (i << 30 & (-0x7fffffff - 1)));
+}
+#define TC_QUARTER_WAVE(name)                                                                     \
+  TC_FAR1(name)                                                                                   \
+  static __attribute__((noinline, unused)) tc_native_f32 tc_##name##_beyond(tc_native_f32 x) {     \
+    tc_native_f32 far = TC_F32(splat)(0x1p18f);                                                   \
+    return tc_any_not_less(tc_size_of(x), far) ? tc_##name##_lanes(x) : tc_##name##_waves(x);      \
+  }                                                                                               \
+  TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x) {                                             \
+    tc_native_f32 a = tc_size_of(x), far = TC_F32(splat)(0x1p13f);                                 \
+    if (__builtin_expect(tc_any_not_less(a, far), 0)) return tc_##name##_beyond(x);                \
+    return tc_##name##_near(x, a);                                                                \
+  }
+TC_QUARTER_WAVE(sin)
+TC_QUARTER_WAVE(cos)
+#else
 TC_WAVE(sin)
 TC_WAVE(cos)
-TC_WAVE(tan)
+#endif
 
 /* ---- remainders: float32 in float64, where the quotient is small enough to be exact */
 

@@ -98,7 +98,7 @@ FUNCTIONS = {
     "atan": Function(0.51, 1, np.arctan, mp.atan),
     "atanh": Function(0.51, 2, np.arctanh, mp.atanh, -1, 1),
     "cbrt": Function(0.51, 4, np.cbrt, _root3),
-    "cos": Function(0.51, 1, np.cos, mp.cos),
+    "cos": Function(0.9, 1, np.cos, mp.cos),
     "cosh": Function(0.51, 2, np.cosh, mp.cosh),
     "cospi": Function(0.51, 1.5, _cospi, mp.cospi),
     "cyl_bessel_i0": Function(0.51, 6, sp.i0, lambda x: mp.besseli(0, x), -40, 40, (710.0, 1e-5)),
@@ -138,7 +138,7 @@ FUNCTIONS = {
     "silu": Function(
         3.5, 3, lambda x: x * sp.expit(x), lambda x: x / (1 + mp.exp(-x)), more=(-700.0, 40.0)
     ),
-    "sin": Function(0.51, 1, np.sin, mp.sin),
+    "sin": Function(0.9, 1, np.sin, mp.sin),
     "sinh": Function(0.51, 2, np.sinh, mp.sinh),
     "sinpi": Function(0.51, 1.5, _sinpi, mp.sinpi),
     "softplus": Function(

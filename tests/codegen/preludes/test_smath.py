@@ -196,6 +196,22 @@ def test_float32_vectors_are_within_the_same_bound(
     _hold_float32(vectors, name, "vec_", request.node.name)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_next_to_quarters_lose_no_bits(
+    vectors: ctypes.CDLL, name: str, request: Any
+) -> None:
+    """Where nearly all of x is whole quarters; on both sides of where forms give way to others."""
+    near = (np.arange(1, 5300) * (np.pi / 2)).astype(np.float32)
+    ends = np.array([2.0**13, 2.0**18], np.float32)
+    x = np.concatenate([near, ends])
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(np.inf))])
+    x = np.concatenate([x, -x])
+    x = x[: len(x) // 16 * 16]
+    got = run(vectors, f"vec_{name}_f32", np.float32, x)
+    error, at = worst(errors(got, FUNCTIONS[name].near(x.astype(np.float64)), np.float32), x)
+    assert error <= FUNCTIONS[name].bound32, at
+
+
 def _hold_float32(lib: ctypes.CDLL, name: str, prefix: str, test: str) -> None:
     f, x = FUNCTIONS[name], samples(np.float32)
     x = x[~(np.abs(x) > f.span32)]
