@@ -147,7 +147,7 @@ TC_FN tc_native_f32 tc_quarter(tc_native_f32 x, tc_native_f32 k, tc_native_f32 *
   *low = TC_FUSED(k, part, r - h) - k * 0x1.68c234p-39f;
   return h;
 }
-/* sin(h + low), cos where n is odd, |h| < 1.02 pi/4. What makes 1 - h^2/2 a float is given back: 0.88
+/* sin(h + low), cos where n is odd, |h| < 1.02 pi/4. What makes 1 - h^2/2 a float is given back: 0.9
  * units at most, of all floats below 2^13. */
 TC_FN tc_native_f32 tc_sin_or_cos(tc_native_f32 h, tc_native_f32 low, tc_native_i32 n) {
   tc_native_f32 z = h * h, one = TC_F32(splat)(1.0f), half = TC_F32(splat)(-0.5f);

@@ -152,8 +152,8 @@ def hoisted(block: Block, spot: Spot, s: Statement, e: typed.Expr) -> Expr:
     level = block.level if stays else walk.unit
     taps = tuple((n, v) for n, v in spot.taps.items() if n in used)
     shift = tuple((n, v) for n, v in spot.shift.items() if n in used)
-    is_factor = walk.asks_memory and taps and not stays and isinstance(e, typed.Read)
-    if is_factor and walk.operands.memory_dtype(e.tensor) == e.dtype.computed:
+    is_factor = walk.asks_memory and taps and not stays
+    if is_factor and isinstance(e, typed.Read) and _is_as_computed(walk, e):
         return block.element(e, spot)
     key = ("scalar", e, taps, shift)
     if key not in level.known:
@@ -166,3 +166,8 @@ def hoisted(block: Block, spot: Spot, s: Statement, e: typed.Expr) -> Expr:
             value = var
         level.known[key] = value
     return level.known[key]
+
+
+def _is_as_computed(walk: Walk, e: typed.Read) -> bool:
+    """Whether elements lie in memory as they are computed with."""
+    return walk.operands.memory_dtype(e.tensor) == e.dtype.computed
