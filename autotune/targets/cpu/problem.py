@@ -11,7 +11,7 @@ from typing import Any
 from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.cpu.builder import SharedObjects
-from tcdsl.autotune.targets.cpu.micro_kernels import MicroKernels, whole
+from tcdsl.autotune.targets.cpu.parts import Parts, whole
 from tcdsl.autotune.targets.definition import DefinitionProblem
 from tcdsl.autotune.targets.key import Structure, key_for
 from tcdsl.autotune.targets.space import space_of
@@ -73,7 +73,7 @@ class CpuProblem(DefinitionProblem):
     def builder(self) -> Builder:
         """What compiles candidates."""
         if cc.find_compiler().kind == "gcc":
-            return SharedObjects(MicroKernels(self._compile).build)
+            return SharedObjects(Parts(self._compile).build)
         return SharedObjects(
             lambda sources, is_unwanted: self._compile(whole(sources), (), is_unwanted)
         )
