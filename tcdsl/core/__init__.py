@@ -69,6 +69,8 @@ View(name, rule, recipe, slow, several=0)
         that is recorded.
 made_by(tensor, name)
     The tensor; its node, if there is one, has this name from now on.
+fresh(tensor)
+    It is new: what has been written into it was its making, and its version is 0.
 check_write(tensor, recorded)
     Raise where a tensor may not be written: a leaf that requires grad, a view of one, one of
     several views, one made where nothing was recorded. recorded: whether the write itself is.
@@ -118,6 +120,7 @@ __all__ = [
     "backward",
     "check_write",
     "empty",
+    "fresh",
     "from_numpy",
     "is_casting",
     "is_grad_enabled",
@@ -174,6 +177,7 @@ record = _core.record
 made_by = _core.made_by
 set_fn = _core.set_fn
 set_base = _core.set_base
+fresh = _core.fresh
 written = _core.written
 setup = _core.setup
 

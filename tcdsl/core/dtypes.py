@@ -44,6 +44,10 @@ class DType:
         return dtype_named, (self.name,)
 
 
+# To scripts a type is one thing: `dataclasses.asdict` of a configuration keeps it.
+del DType.__dataclass_fields__
+
+
 def _made(name: str) -> DType:
     numpy = np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
     category = 0 if name == "bool" else 2 if "float" in name else 1

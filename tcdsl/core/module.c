@@ -272,6 +272,17 @@ static PyObject *m_written(PyObject *m, PyObject *t) {
   return Py_NewRef(Py_None);
 }
 
+/* fresh(tensor): it is new, and what has been written into it was its making. */
+static PyObject *m_fresh(PyObject *m, PyObject *t) {
+  (void)m;
+  if (!is_tensor(t)) {
+    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
+    return NULL;
+  }
+  ((Tensor *)t)->seen = ((Tensor *)t)->head.storage->version = 0;
+  return Py_NewRef(Py_None);
+}
+
 /* check_write(tensor, recorded): raise where a tensor may not be written; recorded: whether the write itself is. */
 static PyObject *m_check_write(PyObject *m, PyObject *args) {
   PyObject *t;
@@ -451,6 +462,7 @@ static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"set_fn", m_set_fn, METH_VARARGS, NULL},
                                        {"set_base", m_set_base, METH_VARARGS, NULL},
                                        {"written", m_written, METH_O, NULL},
+                                       {"fresh", m_fresh, METH_O, NULL},
                                        {"check_write", m_check_write, METH_VARARGS, NULL},
                                        {"backward", m_backward, METH_VARARGS, NULL},
                                        {"is_grad_enabled", m_is_grad_enabled, METH_NOARGS, NULL},

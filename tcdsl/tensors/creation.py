@@ -87,7 +87,10 @@ def empty_at(shape: tuple[int, ...], dtype: DType, place: int) -> Tensor:
     return on_device.empty(shape, dtype, place - 1) if place else core.empty(shape, dtype)
 
 
-def finished(made: Tensor, requires_grad: bool) -> Tensor:
+def finished(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+    """Return what was made, or written into `out`; a new tensor has not been written yet."""
+    if out is None:
+        core.fresh(made)
     if not requires_grad:
         return made
     if not made.dtype.is_floating_point:
@@ -121,7 +124,7 @@ def empty(
     """
     shape = size_of(sizes, size)
     if memory_format is None:
-        return finished(blank(shape, dtype, device, out), requires_grad)
+        return finished(blank(shape, dtype, device, out), requires_grad, out)
     order = order_of(memory_format, shape, "empty")
     kind = default_float() if dtype is None else dtype
     return finished(_in_order(shape, order, kind, place_of(device)), requires_grad)
@@ -136,7 +139,7 @@ def zeros(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of zeros; parameters as of `empty`."""
-    return finished(blank(size_of(sizes, size), dtype, device, out).zero_(), requires_grad)
+    return finished(blank(size_of(sizes, size), dtype, device, out).zero_(), requires_grad, out)
 
 
 def ones(
@@ -148,7 +151,7 @@ def ones(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of ones; parameters as of `empty`."""
-    return finished(blank(size_of(sizes, size), dtype, device, out).fill_(1), requires_grad)
+    return finished(blank(size_of(sizes, size), dtype, device, out).fill_(1), requires_grad, out)
 
 
 def full(
@@ -172,7 +175,7 @@ def full(
     if dtype is None and out is None:
         dtype = type_of_number(fill_value)
     made = blank(size_of((size,)), dtype, device, out)
-    return finished(made.fill_(fill_value), requires_grad)
+    return finished(made.fill_(fill_value), requires_grad, out)
 
 
 def scalar_tensor(
@@ -245,7 +248,7 @@ def zeros_like(
     if out is None and is_like(input, dtype, device, memory_format):
         return finished(internal.zeros(input.detach()), requires_grad)
     made = like(input, dtype, device, memory_format) if out is None else out
-    return finished(made.zero_(), requires_grad)
+    return finished(made.zero_(), requires_grad, out)
 
 
 def ones_like(
@@ -260,7 +263,7 @@ def ones_like(
     if out is None and is_like(input, dtype, device, memory_format):
         return finished(internal.ones(input.detach()), requires_grad)
     made = like(input, dtype, device, memory_format) if out is None else out
-    return finished(made.fill_(1), requires_grad)
+    return finished(made.fill_(1), requires_grad, out)
 
 
 def full_like(
@@ -285,7 +288,7 @@ def eye(
 ) -> Tensor:
     """Return a matrix with 1 on its diagonal and 0 elsewhere, shape (n, m), by default (n, n)."""
     made = blank(size_of((n, n if m is None else m)), dtype, device, out)
-    return finished(filling.eye(made), requires_grad)
+    return finished(filling.eye(made), requires_grad, out)
 
 
 for _name in __all__:

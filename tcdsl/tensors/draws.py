@@ -47,7 +47,7 @@ def rand(
         if drawn is not None:
             return finished(drawn, requires_grad)
     made = blank(shape, dtype, device, out)
-    return finished(filling.uniform_(made, generator=generator), requires_grad)
+    return finished(filling.uniform_(made, generator=generator), requires_grad, out)
 
 
 def randn(
@@ -66,7 +66,7 @@ def randn(
         if drawn is not None:
             return finished(drawn, requires_grad)
     made = blank(shape, dtype, device, out)
-    return finished(filling.normal_(made, generator=generator), requires_grad)
+    return finished(filling.normal_(made, generator=generator), requires_grad, out)
 
 
 def rand_like(
@@ -139,7 +139,7 @@ def randint(
         if drawn is not None:
             return finished(drawn, requires_grad)
     made = blank(shape, kind, device, out)
-    return finished(filling.random_(made, low, high, generator=generator), requires_grad)
+    return finished(filling.random_(made, low, high, generator=generator), requires_grad, out)
 
 
 def randint_like(
@@ -211,7 +211,7 @@ def normal(
         if drawn is not None:
             return drawn
     made = blank(shape, None, None, out)
-    return filling.normal_(made, mean, std, generator=generator)
+    return finished(filling.normal_(made, mean, std, generator=generator), False, out)
 
 
 for _name in __all__:

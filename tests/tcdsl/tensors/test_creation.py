@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import pickle
 from typing import Any
@@ -124,3 +125,22 @@ def test_numbers_at_equal_distances_are_pytorchs_bit_for_bit() -> None:
     for start, end, steps in ((0, 1, 16), (-1, 1, 100), (0.1, 2.7, 33), (5, -2, 7), (3, 4, 1)):
         found = tc.linspace(start, end, steps).tolist()
         assert found == torch.linspace(start, end, steps).tolist()
+
+
+def test_what_is_new_has_not_been_written() -> None:
+    made = (
+        tc.zeros(2), tc.ones(2), tc.full((2,), 3.0), tc.eye(2), tc.arange(2), tc.linspace(0, 1, 3),
+        tc.randperm(3), tc.zeros(2).new_ones(2), tc.normal(0.0, 1.0, (2,)),
+    )  # fmt: skip
+    assert [t._version for t in made] == [0] * len(made)
+    there = tc.empty(2)
+    tc.zeros(2, out=there)
+    assert there._version == 1
+
+
+def test_a_type_of_elements_is_kept_in_a_configuration() -> None:
+    @dataclasses.dataclass
+    class Config:
+        dtype: Any
+
+    assert dataclasses.asdict(Config(tc.float32)) == {"dtype": tc.float32}
