@@ -49,10 +49,10 @@ _WORDS = """
     from_numpy frombuffer full full_like gather gcd gcd_ ge gels geqrf ger gesv
     get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_default_device
     get_default_dtype get_device get_float32_matmul_precision get_rng_state gradient greater
-    greater_equal group_norm gt half hamming_window hann_window heaviside histc hsplit
-    hstack hypot hypot_ i0 i0_ ifft iinfo index_add index_copy index_fill index_put
-    index_put_ index_reduce index_select inf inference_mode initial_seed inner instance_norm
-    int int16 int32 int64 int8 inverse irfft is_autocast_cache_enabled
+    greater_equal group_norm gt half hamming_window hann_window heaviside histc histogram
+    histogramdd hsplit hstack hypot hypot_ i0 i0_ ifft iinfo index_add index_copy index_fill
+    index_put index_put_ index_reduce index_select inf inference_mode initial_seed inner
+    instance_norm int int16 int32 int64 int8 inverse irfft is_autocast_cache_enabled
     is_autocast_cpu_enabled is_autocast_enabled is_floating_point is_grad_enabled
     is_inference is_inference_mode_enabled is_nonzero is_storage is_tensor isclose isfinite
     isin isinf isnan isneginf isposinf kron kthvalue layer_norm lcm lcm_ ldexp le lerp lerp_

@@ -51,6 +51,7 @@ FAMILIES = (
     "together",
     "statistics",
     "quantiles",
+    "histograms",
     "between",
     "patches",
     "attention",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tcdsl.chance.generator import Generator, default_generator
-from tcdsl.core import Tensor, is_grad_enabled, made_by
+from tcdsl.core import Tensor, fresh, is_grad_enabled, made_by
 from tcdsl.core.dtypes import float32
 from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
@@ -237,13 +239,23 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     return _drawn(input, drawing.geometric, _geometric, float(p), generator=generator)
 
 
+def spaced(row: Tensor, low: float, high: float) -> None:
+    """Fill a row with numbers at equal distances, both ends among them."""
+    gaps = max(row.shape[0] - 1, 1)
+    step = (high - low) / gaps
+    if row.dtype is float32:  # as PyTorch computes it there
+        first, last = np.float32(low), np.float32(high)
+        low, high, step = float(first), float(last), float((last - first) / np.float32(gaps))
+    linspace(row, low, high, step)
+
+
 def bernoulli_(
     input: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with 1 by probability p, which may be a tensor of the same shape, else 0."""
     if not isinstance(p, Tensor):
         if not 0 <= p <= 1:
-            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         make = drawing.bernoulli_of_number
         return _drawn(input, make, _bernoulli_of_number, float(p), generator=generator)
     p = p.detach()
@@ -269,7 +281,9 @@ def bernoulli_(
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Return 1 by the probability that each element is, else 0."""
     _floating("bernoulli_tensor_cpu_p_", input)
-    return bernoulli_(input.new_empty(input.shape), input, generator=generator)
+    made = bernoulli_(input.new_empty(input.shape), input, generator=generator)
+    fresh(made)
+    return made
 
 
 def random_(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling
@@ -54,7 +52,7 @@ def arange(
         filling.arange_of_integers(row, start, step)
     else:
         filling.arange(row, float(start), float(step))
-    return finished(made if row is made else made.copy_(row), requires_grad)
+    return finished(made if row is made else made.copy_(row), requires_grad, out)
 
 
 def _bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -143,17 +141,11 @@ def _spaced(
     made = blank((steps,), dtype, device, out)
     if steps == 1:
         high = low
-    step = (high - low) / max(steps - 1, 1)
-    if made.dtype is dtypes.float32 and op is filling.linspace:
-        low, high, step = _rounded(low, high, steps)
-    op(made, low, high, step, *more)
-    return finished(made, requires_grad)
-
-
-def _rounded(low: float, high: float, steps: int) -> tuple[float, float, float]:
-    """Return ends and distance as float32 has them, as PyTorch computes them."""
-    first, last = np.float32(low), np.float32(high)
-    return float(first), float(last), float((last - first) / np.float32(max(steps - 1, 1)))
+    if op is filling.linspace:
+        filling.spaced(made, low, high)
+    else:
+        op(made, low, high, (high - low) / max(steps - 1, 1), *more)
+    return finished(made, requires_grad, out)
 
 
 for _name in __all__:
