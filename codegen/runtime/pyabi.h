@@ -40,7 +40,7 @@ typedef struct {
 } PyModuleDef;
 
 enum { METH_VARARGS = 1, METH_KEYWORDS = 2, METH_NOARGS = 4, METH_O = 8, METH_CLASS = 16 };
-enum { T_OBJECT = 6, T_PYSSIZET = 19, READONLY = 1 }; /* of PyMemberDef */
+enum { T_OBJECT = 6, T_UINT = 11, T_PYSSIZET = 19, READONLY = 1 }; /* of PyMemberDef */
 enum {                                                /* of PyType_Slot */
   Py_tp_call = 50, Py_tp_clear = 51, Py_tp_dealloc = 52, Py_tp_doc = 56, Py_tp_init = 60, Py_tp_methods = 64,
   Py_tp_new = 65, Py_tp_repr = 66, Py_tp_traverse = 71, Py_tp_members = 72, Py_tp_getset = 73, Py_tp_free = 74

@@ -209,6 +209,7 @@ static void storage_dealloc(Storage *s) {
 }
 
 static PyMemberDef storage_members[] = {{"nbytes", T_PYSSIZET, offsetof(Storage, bytes), READONLY, NULL},
+                                        {"spare", T_UINT, offsetof(Storage, spare), READONLY, NULL},
                                         {"data_ptr", T_PYSSIZET, offsetof(Storage, data), READONLY, NULL},
                                         {NULL, 0, 0, 0, NULL}};
 static PyType_Slot storage_slots[] = {

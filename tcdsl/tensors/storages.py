@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.table import publish
 from tcdsl.tensors.ranges import arange
 from tcdsl.tensors.types import TYPE_NAMES
 
-__all__ = ["Storage", "is_storage"]
+__all__ = ["Storage", "UntypedStorage", "is_storage"]
 
 
 class Storage:
@@ -23,16 +23,15 @@ class Storage:
     row : bool
         Whether it is what the tensor shows, a row, and nothing else.
 
-    Notes
-    -----
-    Memory is given out in blocks of certain sizes: behind the last element of the largest tensor
-    there may be some more, of undefined contents.
     """
 
     dtype: DType
 
     def __init__(self, of: Tensor, *, row: bool = False) -> None:
-        count = of._storage.nbytes // of.dtype.itemsize
+        count = (of._storage.nbytes - of._storage.spare) // of.dtype.itemsize
+        if of.numel():  # it may have been resized into what nobody asked for
+            steps = zip(of.shape, of.stride(), strict=True)
+            count = max(count, of.storage_offset() + sum((n - 1) * s for n, s in steps) + 1)
         self._row = of.detach() if row else of.detach().as_strided((count,), (1,), 0)
 
     def size(self) -> int:
@@ -95,6 +94,29 @@ class Storage:
         """Return the name of the class, as 'torch.FloatStorage'."""
         return f"torch.{type(self).__name__}"
 
+    def untyped(self) -> UntypedStorage:
+        """Return the same memory as bytes."""
+        return UntypedStorage(self._row)
+
+
+class UntypedStorage(Storage):
+    """All bytes that lie in the memory of a tensor; see `Storage`."""
+
+    dtype = dtypes.uint8
+
+    def __init__(self, of: Tensor, *, row: bool = False) -> None:
+        super().__init__(of, row=row)
+        self._row = self._row.view(dtypes.uint8)
+
+    @property
+    def device(self) -> Any:
+        """Where the bytes lie."""
+        return self._row.device
+
+    def cpu(self) -> UntypedStorage:
+        """Return these bytes in the host's memory."""
+        return self if not self._row._device else UntypedStorage(self._row.cpu(), row=True)
+
 
 _KINDS: dict[DType, type[Storage]] = {
     dtype: type(
@@ -107,6 +129,11 @@ _KINDS: dict[DType, type[Storage]] = {
 def storage(self: Tensor) -> Storage:
     """Return the memory of this tensor."""
     return Storage.of(self)
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """Return the memory of this tensor, as bytes."""
+    return UntypedStorage(self)
 
 
 def storage_type(self: Tensor) -> type[Storage]:
@@ -139,6 +166,8 @@ def set_(
     if source is None:
         self.data = self.detach().new_empty(0)
         return self
+    if isinstance(source, UntypedStorage):
+        source = source._row.view(self.dtype)
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
@@ -194,7 +223,7 @@ def _accumulated(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tens
     return added.view(x.shape)
 
 
-for _method in (storage, storage_type, set_, index, index_put_):
+for _method in (storage, untyped_storage, storage_type, set_, index, index_put_):
     publish(_method, (_method.__name__,), on=("Tensor",))
 publish(index_put, ("index_put",))
 publish(index_put_, ("index_put_",), on=("torch",))

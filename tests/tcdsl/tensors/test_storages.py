@@ -58,3 +58,14 @@ def test_one_device_is_shared_by_nobody() -> None:
     with pytest.raises(RuntimeError, match="expected one device"):
         nn.DataParallel(layer, [0, 1])
     assert library.set_flush_denormal(True) is False
+
+
+def test_a_storage_without_a_type_is_bytes() -> None:
+    x = library.arange(6.0)
+    s = x[2:].untyped_storage()
+    assert library.is_storage(s)
+    assert (len(s), s.nbytes(), s.element_size(), s.data_ptr()) == (24, 24, 1, x.data_ptr())
+    assert x.storage().untyped().tolist() == s.tolist()
+    assert library.empty(0).set_(s, 1, (2,), (2,)).tolist() == [1, 3]
+    s.fill_(0)
+    assert x.tolist() == [0] * 6
