@@ -19,7 +19,7 @@ from tcdsl.codegen.device.failures import Failures
 from tcdsl.codegen.device.module import STATIC_SHARED, CupyModule
 from tcdsl.codegen.toolchain.cubins import cached_cubin, cubin_file
 from tcdsl.codegen.toolchain.nvrtc import CudaSource
-from tcdsl.grammar.text.errors import DeviceError
+from tcdsl.grammar.text.errors import DeviceError, NoDeviceError
 
 INSTALL = 'pip install "tcdsl[cuda13]", or "tcdsl[cuda12]" where the driver is older than 580'
 _OLDEST = 75  # compute capability: what a driver and an NVRTC of today both serve
@@ -34,13 +34,13 @@ def load_cupy() -> ModuleType:
 
     Raises
     ------
-    DeviceError
+    NoDeviceError
         If it is not installed or cannot be loaded.
     """
     try:
         import cupy
     except ImportError as error:
-        raise DeviceError(
+        raise NoDeviceError(
             f"kernels on a GPU need CuPy, which cannot be loaded: {error}\n  {INSTALL}"
         ) from error
     module: ModuleType = cupy

@@ -104,6 +104,10 @@ class DeviceError(TCError, RuntimeError):
     """A device is missing or failed."""
 
 
+class NoDeviceError(DeviceError, AssertionError):
+    """There is no device at all, or what it needs is not installed."""
+
+
 class DeviceMemoryError(DeviceError, MemoryError):
     """A device has no memory left."""
 

@@ -14,6 +14,13 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
+class LinAlgError(RuntimeError):
+    """A matrix that a decomposition refuses."""
+
+
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as PyTorch's shows itself
+
+
 def _routine(name: str, like: Array) -> Callable[..., Any]:
     """Return SciPy's routine of LAPACK or BLAS for a type; SciPy is imported on use."""
     from scipy.linalg import blas, lapack
@@ -38,7 +45,7 @@ def inverse(array: Array) -> Array:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If a matrix is singular.
     """
     try:
@@ -46,7 +53,7 @@ def inverse(array: Array) -> Array:
     except np.linalg.LinAlgError:
         lu, _, info = factored(array)
         at = next(i for i in np.ndindex(info.shape) if info[i])
-        raise RuntimeError(
+        raise LinAlgError(
             f"linalg.inv: {_where(lu, at)}The diagonal element {info[at]} is zero, the inversion "
             "could not be completed because the input matrix is singular."
         ) from None
@@ -95,7 +102,7 @@ def svd(array: Array, full: bool) -> tuple[Array, Array, Array]:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If the algorithm does not converge.
     """
     try:
@@ -107,7 +114,7 @@ def svd(array: Array, full: bool) -> tuple[Array, Array, Array]:
             if not np.isfinite(array).all()
             else "is ill-conditioned or has too many repeated singular values"
         )
-        raise RuntimeError(
+        raise LinAlgError(
             f"linalg.svd: The algorithm failed to converge because the input matrix {why}."
         ) from None
 
@@ -117,14 +124,14 @@ def eigh(array: Array, upper: bool) -> tuple[Array, Array]:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If the algorithm does not converge.
     """
     try:
         values, vectors = np.linalg.eigh(array, "U" if upper else "L")
         return values, vectors
     except np.linalg.LinAlgError:
-        raise RuntimeError(
+        raise LinAlgError(
             "linalg.eigh: The algorithm failed to converge because the input matrix is "
             "ill-conditioned or has too many repeated eigenvalues."
         ) from None
@@ -158,7 +165,7 @@ def cholesky(name: str, array: Array, upper: bool) -> Array:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If a matrix is not positive definite.
     """
     lower = np.swapaxes(array, -2, -1) if upper else array
@@ -173,7 +180,7 @@ def cholesky(name: str, array: Array, upper: bool) -> Array:
         lost = np.flatnonzero(np.isnan(np.diagonal(triangle)))  # what some LAPACKs do not tell
         if order or lost.size:
             order = order or lost[0] + 1
-            raise RuntimeError(
+            raise LinAlgError(
                 f"{name}: {_where(array, at)}The factorization could not be completed because the "
                 f"input is not positive-definite (the leading minor of order {order} is not "
                 "positive-definite)."
@@ -240,13 +247,13 @@ def solve(array: Array, right: Array) -> tuple[Array, Array]:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If a matrix is singular.
     """
     lu, pivots, info = factored(array)
     for at in np.ndindex(info.shape):
         if info[at]:
-            raise RuntimeError(
+            raise LinAlgError(
                 f"torch.linalg.solve: {_where(array, at)}The solver failed because the input "
                 "matrix is singular."
             )
@@ -324,7 +331,7 @@ def least_squares(array: Array, right: Array) -> tuple[Array, Array]:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If A has not full rank.
     """
     m, n = array.shape
@@ -332,7 +339,7 @@ def least_squares(array: Array, right: Array) -> tuple[Array, Array]:
     rows[:m] = right
     qr, found, info = _routine("gels", array)(array, rows)
     if info > 0:
-        raise RuntimeError(
+        raise LinAlgError(
             f"gels: The {info}-th diagonal element of the triangular factor of A is zero: the "
             "matrix has not full rank"
         )

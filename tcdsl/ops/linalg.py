@@ -420,7 +420,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If one is not positive definite.
 
     Notes
@@ -431,8 +431,13 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     ----------
     Murray, "Differentiation of the Cholesky decomposition", 2016.
     """
-    check_matrices("cholesky", input, square=True)
-    found = [lapack.cholesky("cholesky", array_of(input), upper)]
+    return triangle_of("cholesky", input, upper)
+
+
+def triangle_of(name: str, input: Tensor, upper: bool) -> Tensor:
+    """Return what `cholesky` does, under the name that errors tell."""
+    check_matrices(name, input, square=True)
+    found = [lapack.cholesky(name, array_of(input), upper)]
     vjp = partial(_cholesky_vjp, upper)
     return recorded("Cholesky", (input,), found, vjp, (OUTPUT, GRAD))[0]
 

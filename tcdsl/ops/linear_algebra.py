@@ -15,6 +15,7 @@ from tcdsl.ops.arranged import movedim
 from tcdsl.ops.between import chained
 from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import cross as _cross
+from tcdsl.ops.lapack import LinAlgError
 from tcdsl.ops.linalg import det, inverse, matrix_power, pinverse
 from tcdsl.ops.matrices import array_of, check_matrices, turned
 from tcdsl.ops.pointwise import mul
@@ -32,7 +33,6 @@ __all__ = [
     "vector_norm",
 ]  # fmt: skip
 
-LinAlgError = RuntimeError  # what decompositions raise, as PyTorch's is one
 QR = result("linalg_qr", "Q", "R")
 SVD = result("linalg_svd", "U", "S", "Vh")
 Slogdet = result("linalg_slogdet", "sign", "logabsdet")
@@ -223,7 +223,7 @@ eigvals = eig
 @wide
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803
     """Decompose positive definite matrices into ``L L'``, or ``U' U``."""
-    return factored.cholesky(A, upper)
+    return factored.triangle_of("linalg.cholesky", A, upper)
 
 
 # ---- systems

@@ -146,13 +146,13 @@ def potri(input: Tensor, upper: bool = True) -> Tensor:
 
     Raises
     ------
-    RuntimeError
+    LinAlgError
         If a diagonal element is 0.
     """
     check_matrices("cholesky_inverse", input, square=True)
     array = array_of(input)
     for at in np.argwhere(np.diagonal(array, axis1=-2, axis2=-1) == 0):
-        raise RuntimeError(
+        raise lapack.LinAlgError(
             f"cholesky_inverse: The diagonal element {at[-1] + 1} is zero, the inversion could not "
             "be completed because the input matrix is singular."
         )
