@@ -1,6 +1,6 @@
 """Gradients: backward, grad, which calls are recorded, hooks."""
 
-from tcdsl.autograd import functional, graph
+from tcdsl.autograd import forward_ad, functional, graph
 from tcdsl.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from tcdsl.autograd.function import Function
 from tcdsl.autograd.gradcheck import gradcheck, gradgradcheck
@@ -22,6 +22,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",

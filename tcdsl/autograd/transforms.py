@@ -172,7 +172,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
             )
         if call.made.ndim:
             raise RuntimeError(
-                "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor "
+                "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor "
                 f"with {call.made.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs "
                 "instead?"
             )

@@ -9,6 +9,7 @@ import pytest
 
 from tcdsl import func, nn
 from tcdsl import library as tc
+from tcdsl.autograd import forward_ad
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -190,3 +191,21 @@ def test_modules_are_called_with_other_attributes() -> None:
             f.functional_call(model, {"outer.weight": x}, (x,))
         assert model.word == "a"
     assert found[0] == found[1]
+
+
+def test_tangents_beside_tensors() -> None:
+    for u, ad in ((tc, forward_ad), (torch, torch.autograd.forward_ad)):
+        x = u.tensor([0.5, -1.0])
+        with ad.dual_level():
+            dual = ad.make_dual(x, u.tensor([1.0, 2.0]))
+            value, tangent = ad.unpack_dual((dual * dual).sin())
+            assert value.tolist() == (x * x).sin().tolist()
+            assert tangent.tolist() == pytest.approx([0.968912, -2.161209], rel=1e-5)
+            assert ad.unpack_dual(dual.sign()).tangent.tolist() == [0, 0]
+            assert ad.unpack_dual(x * 2).tangent is None
+            assert ad.unpack_dual(dual).tangent.tolist() == [1, 2]
+            with pytest.raises(RuntimeError, match="Nested forward mode AD is not supported"):
+                ad.enter_dual_level()
+        assert ad.unpack_dual(dual * 2).tangent is None
+        with pytest.raises(RuntimeError, match="make sure to enter_dual_level"):
+            ad.make_dual(x, x)
