@@ -1,6 +1,6 @@
 """Layers, losses, and what is done to them."""
 
-from tcdsl.nn import functional, init, parallel, utils
+from tcdsl.nn import attention, functional, init, parallel, utils
 from tcdsl.nn.modules.activation import *  # noqa: F403  # each file lists its layers
 from tcdsl.nn.modules.adaptive import *  # noqa: F403
 from tcdsl.nn.modules.adaptive_softmax import *  # noqa: F403
@@ -43,6 +43,7 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
     "autotune",
+    "attention",
     "functional",
     "init",
     "parallel",

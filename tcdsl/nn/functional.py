@@ -84,6 +84,7 @@ from tcdsl.ops.dropout import (
 )
 from tcdsl.ops.embeddings import embedding, embedding_bag, one_hot
 from tcdsl.ops.fractional import fractional_max_pool2d
+from tcdsl.ops.heads import multi_head_attention_forward
 from tcdsl.ops.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -107,6 +108,7 @@ from tcdsl.ops.pools import (
     avg_pool3d,
     lp_pool1d,
     lp_pool2d,
+    lp_pool3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
@@ -199,6 +201,7 @@ __all__ = [
     "logsigmoid",
     "lp_pool1d",
     "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
@@ -208,6 +211,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

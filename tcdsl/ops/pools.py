@@ -297,6 +297,11 @@ def lp_pool2d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return _lp_pool(2, input, *args, **kwargs)
 
 
+def lp_pool3d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of three dimensions."""
+    return _lp_pool(3, input, *args, **kwargs)
+
+
 # ---- back to where maxima were
 
 
@@ -353,7 +358,7 @@ def max_unpool3d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> T
 for made, like in (
     (max_pool1d, _max_pool), (max_pool2d, _max_pool), (max_pool3d, _max_pool),
     (avg_pool1d, _avg_pool), (avg_pool2d, _avg_pool), (avg_pool3d, _avg_pool),
-    (lp_pool1d, _lp_pool), (lp_pool2d, _lp_pool),
+    (lp_pool1d, _lp_pool), (lp_pool2d, _lp_pool), (lp_pool3d, _lp_pool),
     (max_unpool1d, _unpool), (max_unpool2d, _unpool), (max_unpool3d, _unpool),
 ):  # fmt: skip
     made.__doc__ = like.__doc__

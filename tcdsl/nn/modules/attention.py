@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcdsl import library
 from tcdsl.core import Tensor
-from tcdsl.nn import functional, init
+from tcdsl.nn import init
 from tcdsl.nn.modules.linear import NonDynamicallyQuantizableLinear
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
+from tcdsl.ops import heads
 
 __all__ = ["MultiheadAttention"]
 
@@ -150,117 +150,37 @@ class MultiheadAttention(Module):
         """
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        heads.check_inputs(query, key, value, self.embed_dim)
         is_single = query.ndim == 2
-        if query.ndim not in (2, 3):
-            raise AssertionError(
-                "query should be unbatched 2D or batched 3D tensor but received "
-                f"{query.ndim}-D query tensor"
-            )
-        if query.ndim != key.ndim or query.ndim != value.ndim:
-            raise AssertionError(
-                f"For {'unbatched' if is_single else 'batched'} ({query.ndim}-D) `query`, expected "
-                f"`key` and `value` to be {query.ndim}-D but found {key.ndim}-D and "
-                f"{value.ndim}-D tensors respectively"
-            )
         if is_single:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
             if key_padding_mask is not None:
                 key_padding_mask = key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        if query.shape[-1] != self.embed_dim:
-            raise AssertionError(
-                f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}"
-            )
         if not key.shape[:2] == value.shape[:2] == (query.shape[0], key.shape[1]):
             raise AssertionError(
                 f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's "
                 f"{tuple(value.shape[:2])} or query's batch {query.shape[0]}"
             )
-        b, t, s = query.shape[0], query.shape[1], key.shape[1]
-        q, k, v = self._projected(query, key, value)
-        mask = self._mask(key_padding_mask, attn_mask, (b, t, s), q)
-        q, k, v = (
-            x.view(b, x.shape[1], self.num_heads, self.head_dim).transpose(1, 2)
-            for x in (q, *self._with_own(k, v))
-        )
-        if mask is not None and (more := k.shape[2] - s):
-            mask = functional.pad(mask, (0, more))  # nothing hides the module's own
-        part = self.dropout if self.training else 0.0
-        weights = None
-        if need_weights:
-            scores = q @ k.transpose(-2, -1) * (self.head_dim**-0.5)
-            weights = functional.softmax(scores if mask is None else scores + mask, -1)
-            if part:
-                weights = functional.dropout(weights, part)
-            made = weights @ v
-        else:
-            made = functional.scaled_dot_product_attention(q, k, v, mask, part)
-        # In training as PyTorch's lies in memory: dropout behind it draws in that order.
-        if self.training or not self.batch_first:
-            made = made.permute(2, 0, 1, 3).reshape(t, b, self.embed_dim)
-            made = self.out_proj(made).transpose(0, 1)
-        else:
-            made = self.out_proj(made.transpose(1, 2).reshape(b, t, self.embed_dim))
-        if weights is not None and average_attn_weights:
-            weights = weights.mean(1)
-        if is_single:
-            return made.squeeze(0), None if weights is None else weights.squeeze(0)
-        return made if self.batch_first else made.transpose(0, 1), weights
-
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        biases: Any = [None] * 3
-        if self.in_proj_bias is not None:
-            biases = self.in_proj_bias.chunk(3)
-        if self._qkv_same_embed_dim:
+        if self.in_proj_weight is not None:
             weights: Any = self.in_proj_weight.chunk(3)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        tensors = (query, key, value)
-        return [functional.linear(*xs) for xs in zip(tensors, weights, biases, strict=True)]
-
-    def _with_own(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values, shape (B, S, E), with those that the module adds."""
-        b, _, e = k.shape
-        if self.bias_k is not None and self.bias_v is not None:
-            k = library.cat([k, self.bias_k.expand(b, 1, e)], 1)
-            v = library.cat([v, self.bias_v.expand(b, 1, e)], 1)
-        if self.add_zero_attn:
-            k, v = (functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
-        return k, v
-
-    def _mask(
-        self, padding: Mask, attention: Mask, shape: tuple[int, int, int], like: Tensor
-    ) -> Mask:
-        """Return what is added to scores, of a shape that broadcasts to (B, H, T, S)."""
-        b, t, s = shape
-        made = None
-        if attention is not None:
-            wanted = {2: (t, s), 3: (b * self.num_heads, t, s)}.get(attention.ndim)
-            if wanted is None:
-                raise RuntimeError(f"attn_mask's dimension {attention.ndim} is not supported")
-            if tuple(attention.shape) != wanted:
-                raise RuntimeError(
-                    f"The shape of the {attention.ndim}D attn_mask is {attention.shape}, but "
-                    f"should be {wanted}."
-                )
-            made = _added("attn_mask", attention, like)
-            made = made if attention.ndim == 2 else made.view(b, self.num_heads, t, s)
-        if padding is not None:
-            if tuple(padding.shape) != (b, s):
-                raise AssertionError(
-                    f"expecting key_padding_mask shape of {(b, s)}, but got {padding.shape}"
-                )
-            more = _added("key_padding_mask", padding, like).view(b, 1, 1, s)
-            made = more if made is None else made + more
-        return made
-
-
-def _added(name: str, mask: Tensor, like: Tensor) -> Tensor:
-    """Return a mask as what is added to scores: -inf where a bool is True."""
-    if mask.dtype.is_floating_point:
-        return mask
-    if mask.dtype is not library.bool:
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    zeros = library.zeros(tuple(mask.shape), dtype=like.dtype, device=like.device)
-    return zeros.masked_fill(mask, float("-inf"))
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        made, seen = heads.attended(
+            (query, key, value),
+            (weights, biases),
+            (self.out_proj.weight, self.out_proj.bias),
+            self.num_heads,
+            (self.bias_k, self.bias_v, self.add_zero_attn),
+            (key_padding_mask, attn_mask),
+            self.dropout if self.training else 0.0,
+            need_weights,
+            self.training or not self.batch_first,
+        )
+        if seen is not None and average_attn_weights:
+            seen = seen.mean(1)
+        if is_single:
+            return made.squeeze(0), None if seen is None else seen.squeeze(0)
+        return made if self.batch_first else made.transpose(0, 1), seen

@@ -15,6 +15,7 @@ __all__ = [
     "AvgPool3d",
     "LPPool1d",
     "LPPool2d",
+    "LPPool3d",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
@@ -281,3 +282,8 @@ class LPPool1d(_LPPool):
 class LPPool2d(_LPPool):
     __doc__ = _LPPool.__doc__
     _pool = staticmethod(functional.lp_pool2d)
+
+
+class LPPool3d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _pool = staticmethod(functional.lp_pool3d)

@@ -267,3 +267,34 @@ def test_clusters_of_rare_classes_are_pytorchs(learns: bool) -> None:
     assert told[0] == told[1]
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, 1e-5, 1e-6)
+
+
+def test_attention_of_given_parameters_is_the_modules() -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        weights = [u.tensor(_of(k, *shape)) for k, shape in enumerate([(24, 8), (24,), (8, 8)])]
+        q, m = u.tensor(SEQUENCE), u.tensor(MEMORY)
+        mask = u.zeros(2, 6, dtype=u.bool)
+        mask[1, 4:] = True
+        out, seen = n.functional.multi_head_attention_forward(
+            q, m, m, 8, 2, *weights[:2], None, None, True, 0.5, weights[2], None,
+            training=False, key_padding_mask=mask, average_attn_weights=False,
+        )  # fmt: skip
+        found.append([np.array(t.tolist()) for t in (out, seen)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def _of(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_the_choice_of_a_kernel_of_attention_changes_nothing() -> None:
+    from tcdsl.nn.attention import SDPBackend, sdpa_kernel
+
+    q = tc.tensor(IMAGE)
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+        inside = nn.functional.scaled_dot_product_attention(q, q, q)
+    assert tc.equal(inside, nn.functional.scaled_dot_product_attention(q, q, q))
+    with pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend"):
+        sdpa_kernel("math").__enter__()  # type: ignore[arg-type]

@@ -393,6 +393,7 @@ def pools() -> Iterator[Sample]:
         yield Sample("fractional_max_pool2d", (x, (2, 3), *more), order=1, constants=(5,))
     yield Sample("lp_pool1d", (_between(0.1, 2, 2, 3, 9), 2, 3))
     yield Sample("lp_pool2d", (_between(0.1, 2, 2, 3, 6, 5), 3, 2))
+    yield Sample("lp_pool3d", (_between(0.1, 2, 1, 2, 4, 5, 4), 2, 2))
 
 
 def copies() -> Iterator[Sample]:
