@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -303,7 +304,7 @@ class ParameterDict(_Dict):
     Parameters
     ----------
     parameters : mapping or iterable of pairs, optional
-        Tensors become parameters.
+        Tensors become parameters; a plain mapping's in the order of their names, as PyTorch's.
     """
 
     _table = "_parameters"
@@ -314,6 +315,44 @@ class ParameterDict(_Dict):
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.register_parameter(name, _as_parameter(value))
+
+    def update(self, parameters: Any) -> None:
+        """Take in parameters, those of a plain mapping in the order of their names."""
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            parameters = sorted(parameters.items())
+        super().update(parameters)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a parameter, or the default."""
+        return self._parameters.get(name, default)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Return a parameter, which is the default if there was none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last parameter out and return its name and it."""
+        return self._parameters.popitem()
+
+    def copy(self) -> ParameterDict:
+        """Return another one of the same parameters."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def fromkeys(self, keys: Any, default: Any = None) -> ParameterDict:
+        """Return one of these names, each with the default."""
+        return ParameterDict((name, default) for name in keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        return self.copy().__ior__(other)
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self
 
     def extra_repr(self) -> str:
         """Return the parameters, a line each."""

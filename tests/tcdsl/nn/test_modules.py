@@ -201,3 +201,14 @@ def test_tensors_become_parameters_in_lists_and_mappings() -> None:
     listed = nn.ParameterList([tc.ones(2)])
     named = nn.ParameterDict({"a": tc.ones(1)})
     assert all(isinstance(p, nn.Parameter) for p in (*listed.parameters(), *named.parameters()))
+
+
+def test_parameters_of_a_plain_mapping_come_in_the_order_of_their_names() -> None:
+    u, i = tc.ones(1), tc.ones(2)
+    named = nn.ParameterDict({"u": u, "i": i})
+    assert list(named) == ["i", "u"]
+    assert list(nn.ParameterDict(OrderedDict(u=u, i=i))) == ["u", "i"] == list(reversed(named))
+    assert list(named | nn.ParameterDict({"a": i})) == ["i", "u", "a"]
+    assert named.get("no") is None
+    assert named.copy().popitem()[1] is named["u"]
+    assert named.setdefault("u", None) is named["u"]

@@ -148,6 +148,8 @@ def test_groups() -> None:
     optimizer.zero_grad()
     assert p.grad is None
     assert "lr: 0.1" in repr(optimizer)
+    both = optim.SGD([{"params": [p]}, {"params": [tc.ones(1, requires_grad=True)]}], lr=0.1)
+    assert "weight_decay: 0\n\nParameter Group 1\n    dampening: 0\n" in repr(both)
 
 
 SCHEDULES: list[tuple[str, tuple[Any, ...]]] = [
