@@ -20,6 +20,7 @@ __all__ = ["VERSIONS", "install"]
 
 VERSIONS = {"2.13": "2.13.0+tcdsl", "0.4": "0.4.0+tcdsl"}  # and what `torch.__version__` says
 OURS = {"tcdsl.torch": "as_torch.kernels", "tcdsl.torch.nn": "nn"}  # what stands on PyTorch
+ELSEWHERE = {"GradScaler": "amp"}  # names of rooms that PyTorch has in `torch` too
 THREADS = ("get_num_threads", "set_num_threads")  # names that the compiler and the library share
 
 
@@ -40,6 +41,8 @@ class _Names(types.ModuleType):
                 files.attach(name)
             setattr(self, name, value)
             return value
+        if name in ELSEWHERE:
+            return getattr(getattr(self, ELSEWHERE[name]), name)
         if files.room_of(name):  # which scripts read without an import
             return files.stand_in(name)
         why = "" if name.startswith("__") else missing(name)  # those the interpreter asks for
@@ -101,7 +104,7 @@ class _Loader(importlib.abc.Loader):
         if self._name:
             module.__spec__ = self._spec or module.__spec__
         else:
-            module.__version__ = VERSIONS[_version]  # type: ignore[attr-defined]
+            vars(module).update(__version__=VERSIONS[_version], newaxis=None)
             vars(module).update(_swapped)
 
 

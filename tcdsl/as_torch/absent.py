@@ -14,8 +14,6 @@ _OLD = "it has gone from PyTorch too"
 REASONS = {
     "complex64": _COMPLEX, "complex128": _COMPLEX, "cfloat": _COMPLEX, "cdouble": _COMPLEX,
     "view_as_complex": _COMPLEX, "view_as_real": _COMPLEX, "polar": _COMPLEX,
-    "is_complex": "there are no complex numbers: it would be False of every tensor",
-    "angle": _COMPLEX, "real": _COMPLEX, "imag": _COMPLEX, "conj": _COMPLEX,
     "sparse": _SPARSE, "sparse_coo_tensor": _SPARSE, "sparse_csr_tensor": _SPARSE,
     "quantization": _HALVES, "quantize_per_tensor": _HALVES, "ao": _HALVES,
     "jit": "models are compiled kernels already: leave script and trace out, or say torch.compile",
@@ -34,7 +32,6 @@ REASONS = {
     "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
     "pairwise_distance": "use torch.nn.functional.pairwise_distance",
     "__config__": "what it is built of is shown by `tcdsl doctor`",
-    "fill": "use torch.full_like, or tensor.fill_",
 }  # fmt: skip
 
 

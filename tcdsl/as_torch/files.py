@@ -21,6 +21,8 @@ _FILES = (
     ("", "functional", ("library",)),
     ("", "fft", ("as_torch.fourier",)),
     ("", "accelerator", ("as_torch.accelerator",)),
+    ("", "jit", ("as_torch.jit",)),
+    ("", "distributed", ("as_torch.alone",)),
     ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
      "bernoulli beta binomial categorical cauchy chi2 "

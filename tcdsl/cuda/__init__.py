@@ -10,25 +10,38 @@ from tcdsl import random
 from tcdsl.calls.gpu.faults import synchronize as _synchronize
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.cuda import load_cupy
+from tcdsl.cuda import amp
 from tcdsl.tensors.devices import current_gpu, place_of, set_current_gpu
 
 __all__ = [
+    "amp",
     "current_device",
     "device",
     "device_count",
     "empty_cache",
+    "get_arch_list",
     "get_device_capability",
+    "get_device_name",
     "get_rng_state",
+    "get_rng_state_all",
     "initial_seed",
+    "ipc_collect",
     "is_available",
+    "is_bf16_supported",
+    "is_initialized",
     "manual_seed",
     "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "reset_peak_memory_stats",
     "seed",
     "seed_all",
     "set_device",
     "set_rng_state",
+    "set_rng_state_all",
     "synchronize",
 ]
 
@@ -85,6 +98,58 @@ def memory_allocated(device: Any = None) -> int:
 def memory_reserved(device: Any = None) -> int:
     """Return the bytes of a GPU's memory that this process holds; 0 without a GPU."""
     return int(_pool(device).total_bytes()) if is_available() else 0
+
+
+max_memory_allocated, max_memory_reserved = memory_allocated, memory_reserved  # peaks are not kept
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Do nothing: peaks are not kept."""
+
+
+def ipc_collect() -> None:
+    """Do nothing: no memory of a GPU is shared with other processes."""
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Return the bytes of a GPU's memory that are free, and all."""
+    cupy = load_cupy()
+    with cupy.cuda.Device(_number(device)):
+        free, whole = cupy.cuda.runtime.memGetInfo()
+    return int(free), int(whole)
+
+
+def is_initialized() -> bool:
+    """Whether GPUs can be asked for anything."""
+    return is_available()
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether a GPU computes in bfloat16."""
+    return is_available() and get_device_capability() >= (8, 0)
+
+
+def get_device_name(device: Any = None) -> str:
+    """Return what a GPU is called."""
+    name = load_cupy().cuda.runtime.getDeviceProperties(_number(device))["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def get_arch_list() -> list[str]:
+    """Return the kinds of GPUs that kernels are compiled for: those that are there."""
+    arch = {devices.device(n).gpu.arch for n in range(device_count())}
+    return sorted(arch)
+
+
+def get_rng_state_all() -> list[Any]:
+    """Return the state of the source of numbers, once for each GPU."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Set the state of the source of numbers to the last of these."""
+    for state in new_states:
+        set_rng_state(state)
 
 
 def _pool(device: Any) -> Any:

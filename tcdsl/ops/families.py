@@ -11,6 +11,7 @@ FAMILIES = (
     "filling",
     "pointwise",
     "comparisons",
+    "reals",
     "reductions",
     "products",
     "added_products",

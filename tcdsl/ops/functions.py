@@ -63,6 +63,11 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return made
 
 
+def _polygamma_of(input: Tensor, n: int) -> Tensor:
+    """Return the n-th derivative of `digamma`; n is 0 or 1."""
+    return polygamma(n, input)
+
+
 def multigammaln(input: Tensor, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
@@ -169,5 +174,6 @@ for made in (logit, nan_to_num):
     publish(in_place(made), (f"{made.__name__}_",))
 publish(multigammaln, ("mvlgamma",))
 publish(polygamma, ("polygamma",), on=("torch",))
+publish(_polygamma_of, ("polygamma",), on=("Tensor",))
 publish(rsub, ("rsub",), on=("torch",))
 publish(pointwise.sign, ("sgn",))

@@ -77,6 +77,20 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     )
 
 
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """Return this tensor, which is dense, in a type."""
+    return self if dtype is None else self.to(dtype)
+
+
+def record_stream(self: Tensor, stream: object) -> None:
+    """Do nothing: memory is given back in the order of its use."""
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """Return a tensor of the same shape and type, of one number everywhere."""
+    return input.clone().fill_(value)
+
+
 def resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Give this tensor a shape in C order, in its memory or, where that is too small, new one."""
     shape = size_of(sizes, size)
@@ -197,11 +211,18 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "apply_": apply_,
     "map_": map_,
     "get_device": get_device,
+    "to_dense": to_dense,
+    "record_stream": record_stream,
 }
 for _name, _method in _METHODS.items():
     publish(_method, (_name,), on=("Tensor",))
+_OTHER_KINDS = (
+    "is_sparse", "is_sparse_csr", "is_meta", "is_quantized", "is_nested", "is_mkldnn", "is_mps",
+    "is_xla", "is_xpu",
+)  # fmt: skip
 _ATTRIBUTES: dict[str, Callable[[Tensor], Any]] = {
-    "is_sparse": lambda self: False,
+    **dict.fromkeys(_OTHER_KINDS, lambda self: False),
+    "name": lambda self: None,
     "layout": lambda self: "torch.strided",
     "T": lambda self: self.permute(*reversed(range(self.ndim))),
     "mT": lambda self: _turned(self, "mT"),
@@ -213,5 +234,7 @@ for _name, _get in _ATTRIBUTES.items():
     setattr(Tensor, _name, property(_get))
 publish(is_nonzero, ("is_nonzero",))
 publish(vdot, ("vdot",))
+publish(fill, ("fill",), on=("torch",))
+publish(Tensor.detach, ("detach",), on=("torch",))
 for _function in (get_device, typename, is_tensor, set_flush_denormal, set_printoptions):
     publish(_function, (_function.__name__,), on=("torch",))

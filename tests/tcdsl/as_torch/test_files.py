@@ -9,8 +9,8 @@ from collections import OrderedDict
 
 import pytest
 
-from tcdsl import library
-from tcdsl.as_torch import files, fourier, sizes
+from tcdsl import cuda, library
+from tcdsl.as_torch import alone, files, fourier, jit, sizes
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -102,3 +102,27 @@ def test_prefixes_are_taken_off() -> None:
         consume(state, "module.")
         said.append((list(state.items()), state._metadata))  # type: ignore[attr-defined]
     assert said[0] == said[1]
+
+
+def test_functions_are_what_they_are_under_jit() -> None:
+    def twice(x: int) -> int:
+        return 2 * x
+
+    assert jit.script(twice) is jit.trace(twice, (1,)) is jit.ignore(twice) is jit.unused(twice)
+    assert jit.ignore(drop=True)(twice) is jit.export(twice) is jit.freeze(twice) is twice
+    assert not (jit.is_scripting() or jit.is_tracing())
+    assert jit.annotate(list[int], [1]) == [1]
+    assert jit.isinstance([1], list[int])
+
+
+def test_a_process_is_alone() -> None:
+    assert not (alone.is_available() or alone.is_initialized())
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        alone.get_rank()
+
+
+def test_older_names_of_training_in_halves_need_no_import() -> None:
+    assert cuda.amp.autocast is not None
+    assert cuda.get_rng_state_all() == []
+    assert cuda.max_memory_allocated() == 0
+    assert not cuda.is_bf16_supported()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -150,3 +151,19 @@ def test_scattered_elements_are_combined_as_pytorchs(
             kept.scatter_reduce_(0, index, src, reduce, include_self=include_self)
             found.append([_plain(r.detach()) for r in (*rows, kept)])
         assert found[0] == found[1]
+
+
+def test_numbers_are_real() -> None:
+    for u in (library, torch):
+        x = u.tensor([1.5, -2.0, 0.0, math.nan])
+        assert u.real(x) is x or u.real(x).data_ptr() == x.data_ptr()
+        assert x.real[:2].tolist() == x.conj()[:2].tolist() == [1.5, -2.0]
+        assert u.isreal(x).tolist() == [True] * 4
+        assert u.angle(x)[:3].tolist() == pytest.approx([0, math.pi, 0])
+        assert u.angle(x)[3].isnan()
+        assert u.angle(u.tensor([-1])).dtype is u.float32
+        assert not (u.is_complex(x) or x.is_conj() or x.is_neg() or x.is_meta or x.is_quantized)
+        assert u.fill(x, 3).tolist() == [3.0] * 4
+        assert u.detach(x.requires_grad_()).requires_grad is False
+        with pytest.raises(RuntimeError, match="imag is not implemented for tensors with non-comp"):
+            x.imag  # noqa: B018
