@@ -162,7 +162,11 @@ def test_numbers_are_real() -> None:
         assert u.angle(x)[:3].tolist() == pytest.approx([0, math.pi, 0])
         assert u.angle(x)[3].isnan()
         assert u.angle(u.tensor([-1])).dtype is u.float32
-        assert not (u.is_complex(x) or x.is_conj() or x.is_neg() or x.is_meta or x.is_quantized)
+        assert not (u.is_complex(x))
+        assert not (x.is_conj())
+        assert not (x.is_neg())
+        assert not (x.is_meta)
+        assert not (x.is_quantized)
         assert u.fill(x, 3).tolist() == [3.0] * 4
         assert u.detach(x.requires_grad_()).requires_grad is False
         with pytest.raises(RuntimeError, match="imag is not implemented for tensors with non-comp"):
