@@ -34,6 +34,7 @@ from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import BY_NAME
 
+SLIDING = "sliding"  # the form, as configs name it
 _BESIDE = 0.1  # of the time of a call: what forms take that are faster where all sizes are exact
 
 
@@ -310,10 +311,16 @@ def library_for(names: Sequence[str], machine: Machine) -> list[str]:
 
 
 def has_own_tiles(config: Config) -> bool:
-    """Whether a size-generic executable has all register tiles itself: a compiler takes long."""
+    """Whether a size-generic executable has all register tiles itself: a compiler takes long.
+
+    So have convolutions that slide, whatever exact sizes have: a window of 1 is a plain product.
+    """
     from tcdsl.codegen.forms.contraction.form import OWN  # on use, as above
 
-    return any(name.endswith(".tiles") and value == OWN for name, value in config.items)
+    return any(
+        (name.endswith(".tiles") and value == OWN) or (name.endswith(".form") and value == SLIDING)
+        for name, value in config.items
+    )
 
 
 @on_own_stack
