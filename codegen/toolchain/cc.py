@@ -51,6 +51,14 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
 }
 _USUAL = ("cc", "gcc", "clang")  # names that are searched
 _BARE = ("-nostdlib", "-fno-use-linker-plugin")
+# What libm has, by its name or as a builtin, but for what is an instruction anywhere.
+_LIBM = re.compile(
+    r"\b(?:__builtin_)?(?:a?(?:sin|cos|tan)h?|atan2|cbrt|ceil|erfc?|exp(?:2|10|m1)?|fdim"
+    r"|floor|fma|fmax|fmin|fmod|frexp|hypot|ilogb|j[01n]|ldexp|lgamma(?:_r)?|l?l?rint|l?l?round"
+    r"|log(?:2|10|1p|b)?|modf|nearbyint|next(?:after|toward)|pow|remainder|remquo|roundeven|scalbl?n"
+    r"|significand|sincos|[lt]gamma|trunc|y[01n])[fl]?\b"
+)
+_INSTRUCTIONS = re.compile(r"__builtin_(?:ceil|floor|fma|nearbyint|rint|trunc)f?\b")  # of AVX2, FMA
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
 _ASKED_S = 60.0  # that a compiler may take to say what it is
 
@@ -329,13 +337,19 @@ class Source:
     def all_flags(self, compiler: Compiler) -> tuple[str, ...]:
         """Return all flags of a compiler for this text."""
         own = compiler.flags if self.language == "c" else ()  # they speak of C
-        return (*own, self.opt, *self.flags, *(_BARE if self._is_bare(compiler) else ()))
+        return (*own, self.opt, *self.flags, *(_BARE if self.is_bare(compiler) else ()))
 
-    def all_libraries(self, compiler: Compiler) -> tuple[str, ...]:
-        """Return all libraries that it is linked with."""
-        return (*self.libraries, "-lm", *(["-lgcc"] if self._is_bare(compiler) else []))
+    def all_libraries(self, compiler: Compiler, text: str | None = None) -> tuple[str, ...]:
+        """Return all libraries that it is linked with.
 
-    def _is_bare(self, compiler: Compiler) -> bool:
+        text: all that is compiled, headers too, where that is known. A linker takes as long to look
+        into libm as for all else, and most kernels call none of it.
+        """
+        if not self.is_bare(compiler):
+            return (*self.libraries, "-lm")
+        return ("-lm", "-lgcc") if text is None or _needs_libm(text, compiler) else ("-lgcc",)
+
+    def is_bare(self, compiler: Compiler) -> bool:
         """Whether it is linked without what a program needs to start: half of what linking takes.
 
         It calls libm at most, and memcpy, which the process has. What a person's own flags of a
@@ -344,6 +358,12 @@ class Source:
         is_ours = self.language == "c" and not self.libraries and self.include is None
         is_plain = not any(word.startswith("-") for word in compiler.command)
         return is_ours and is_plain and compiler.kind == "gcc" and sys.platform == "linux"
+
+
+def _needs_libm(text: str, compiler: Compiler) -> bool:
+    if {"__AVX2__", "__FMA__"} <= set(compiler.macros):
+        text = _INSTRUCTIONS.sub("", text)
+    return _LIBM.search(text) is not None
 
 
 # ---- for people

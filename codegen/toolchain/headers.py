@@ -27,6 +27,8 @@ _MACROS = re.compile(r"^\s*#\s*(?:define|undef|if|el|end|include\s*<)", re.MULTI
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ENDS = re.compile(r'("(?:\\.|[^"\\])*"|[{};])')  # what may end a declaration; not in a string
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
+_PROTOTYPES = re.compile(r"(\w+(?:\s+\w+)*)\s+(\w+\([\w *,]*\)(?:,\s*\w+\([\w *,]*\))*);")
+_PROTOTYPE = re.compile(r"(\w+)\(([\w *,]*)\)")
 _TYPES = ("typedef", "struct", "union", "enum")
 
 Part = tuple[str, str]  # its name, "" where every text gets it; its text
@@ -159,11 +161,24 @@ def taken_apart(expanded: str, folder: Path) -> Iterator[Part]:
                 text += piece
                 depth += (piece == "{") - (piece == "}")
                 if not depth and (piece == ";" or (piece == "}" and _is_function(text))):
-                    declared.append((_name_of(text), text.strip()))
+                    declared += _prototypes(text) or [(_name_of(text), text.strip())]
                     text = ""
             text += "\n"
     yield from macros.items()
     yield from declared
+
+
+def _prototypes(text: str) -> list[Part]:
+    """Return the functions that a declaration is of, each by itself; none if it is no such."""
+    text = text.strip()
+    plain = _ATTRIBUTE.sub("", text)
+    found = _PROTOTYPES.fullmatch(plain)
+    if found is None:
+        return []
+    each = _PROTOTYPE.findall(found[2])
+    if len(each) == 1:
+        return [(each[0][0], text)]
+    return [(name, f"{found[1]} {name}({of});") for name, of in each] if plain == text else []
 
 
 def _head_of(text: str) -> str:

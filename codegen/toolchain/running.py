@@ -41,14 +41,16 @@ class Run:
         self.output = folder / "object.so"
         self._log = folder / "log"
         file = folder / source.file
-        file.write_text(cut(source, compiler, folder), encoding="utf-8")
+        text = cut(source, compiler, folder)
+        file.write_text(text, encoding="utf-8")
         folders = [INCLUDES, *([source.include] if source.include else [])]
-        self._words = [
+        self.words = [
             *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
-            "-shared", "-o", str(self.output), str(file), *source.all_libraries(compiler),
+            "-shared", "-o", str(self.output), str(file),
+            *source.all_libraries(compiler, text if text is not source.text else None),
         ]  # fmt: skip
         try:
-            self.command = Command(self._words, LONGEST_S, folder, self._log, environment(folder))
+            self.command = Command(self.words, LONGEST_S, folder, self._log, environment(folder))
         except OSError as error:
             raise CompileError(_not_started(compiler, source, error)) from error
 
@@ -77,7 +79,7 @@ class Run:
         elif self.command.status < 0:
             log += f"\nthe compiler was ended by signal {-self.command.status}"
         return CompileError(
-            f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self._words)}\n"
+            f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self.words)}\n"
             f"{log}{cure_in(log)}\n{_excerpt(self.source, log)}"
         )
 

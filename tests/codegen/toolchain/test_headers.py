@@ -45,13 +45,15 @@ TC_EXPORT void f(float *restrict out, const float *restrict a, tc_i64 n) {
 
 def test_headers_are_taken_apart_into_macros_types_tables_and_functions() -> None:
     parts = [*headers.taken_apart(EXPANDED, INCLUDES)]
-    names = ["TC_TWO", "TC_JOIN", "", "", "", "table", "first", "second"]
+    names = ["TC_TWO", "TC_JOIN", "", "", "exp", "log", "table", "first", "second"]
     assert [name for name, _ in parts] == names
     assert "#pragma GCC unroll 4" in dict(parts)["first"].splitlines()
     assert headers._needed(parts, "int x = TC_TWO;") == [
         "#define TC_TWO 2", "typedef int tc_i32;", "enum { L = 4 };",
-        "extern double exp(double), log(double);",
     ]  # fmt: skip
+    needed = headers._needed(parts, "double f(double x) { return log(x); }")
+    assert needed is not None
+    assert needed[-1] == "extern double log(double);"
     needed = headers._needed(parts, "void f(void) { second(0); }")
     assert needed is not None
     assert [n in "".join(needed) for n in ("second(", "first(", "table[2]")] == [True] * 3
@@ -62,7 +64,7 @@ def test_headers_are_taken_apart_into_macros_types_tables_and_functions() -> Non
 def test_the_object_is_that_of_the_whole_headers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler, source = find_compiler(), Source("f", TEXT)
+    compiler, source = find_compiler(), Source("f", TEXT.replace("tc_exp_f32", "cosh"))
     if compiler.kind != "gcc":
         pytest.skip("others get the whole headers")
     made = []
@@ -78,6 +80,21 @@ def test_the_object_is_that_of_the_whole_headers(
         assert ("tc_mod_i32" in text, '#include "' in text) == (False, name == "whole")
         made.append(run.output.read_bytes())
     assert made[0] == made[1]
+
+
+@pytest.mark.cc
+def test_only_what_names_a_function_of_libm_is_linked_with_it(tmp_path: Path) -> None:
+    compiler = find_compiler()
+    for text, libraries in (
+        (TEXT, ["-lgcc"]),
+        (TEXT.replace("tc_exp_f32", "cosh"), ["-lm", "-lgcc"]),
+    ):
+        source = Source("f", text)
+        if not source.is_bare(compiler):
+            pytest.skip("others are linked with all")
+        run = Run(compiler, source, tmp_path)
+        run.kill()
+        assert [word for word in run.words if word.startswith("-l")] == libraries
 
 
 @pytest.mark.cc
