@@ -113,10 +113,13 @@ typedef tc_u64 tc_bytes_8 __attribute__((may_alias));
     const tc_bytes_##B *p = from;                                                                 \
     for (tc_i64 i = 0; i < n; i++) o[i * step] = p[i];                                            \
   }                                                                                               \
-  TC_FN void tc_turn_some_##B(tc_bytes_##B *to, tc_i64 pitch, const tc_bytes_##B *from, tc_i64 step, tc_i64 rows,    \
-                              tc_i64 low, tc_i64 n) {                                             \
+  __attribute__((noinline, unused)) static void tc_turn_some_##B(                                 \
+      tc_bytes_##B *to, tc_i64 pitch, const tc_bytes_##B *from, tc_i64 step, tc_i64 rows, tc_i64 low, tc_i64 n) {    \
     for (tc_i64 c = low; c < n; c++)                                                              \
-      for (tc_i64 r = 0; r < rows; r++) to[r * pitch + c] = from[c * step + r];                   \
+      for (tc_i64 r = 0; r < rows; r++) {                                                         \
+        to[r * pitch + c] = from[c * step + r];                                                   \
+        __asm__ volatile(""); /* vectors here are no faster, and take gcc a tenth of its time */  \
+      }                                                                                           \
   }
 TC_COPIES(1) TC_COPIES(2) TC_COPIES(4) TC_COPIES(8)
 #define TC_TURNS(B)                                                                               \
