@@ -26,7 +26,8 @@ def merge(unit: Unit) -> Unit:
             by[t.name] = table.name
     functions: dict[tuple[object, ...], Function] = {}
     for f in unit.functions:
-        f = replace(f, body=map_stmt(f.body, lambda s: s, lambda e: _renamed(e, by)))
+        if by:
+            f = replace(f, body=map_stmt(f.body, lambda s: s, lambda e: _renamed(e, by)))
         is_inner = f.linkage in ("micro", "helper", "inline")
         same = (f.linkage, f.params, f.body, f.result) if is_inner else (f.name,)
         first = functions.setdefault(same, f)

@@ -26,7 +26,7 @@ condition, with which taps of windows took 1.2 to 1.4 times as long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from tcdsl.codegen.loops import build as b
@@ -71,11 +71,12 @@ def exposed(f: Function) -> frozenset[str]:
 
     Parameters of functions that may be inlined are like them: a caller may pass constants.
     """
-    if not any(True for _ in _conditions(f.body)):
+    conditions = [*_conditions(f.body)]
+    if not conditions:
         return frozenset()
-    known = Known(f)
-    conditions = (*_conditions(f.body), *_choices(f.body))
-    atoms = {a for cond in conditions for a in known.atoms(cond)}
+    known, deciding = Known(f), _deciding(f.body, conditions)
+    choices = _choices(f.body, conditions, deciding)
+    atoms = {a for cond in (*conditions, *choices) for a in known.atoms(cond)}
     made_of = [known.sources(a) for a in atoms]
     found = set()
     for v in frozenset[str]().union(*(x.loops for x in made_of)):
@@ -83,7 +84,7 @@ def exposed(f: Function) -> frozenset[str]:
         told = {u for x in made_of if v not in x.loops | x.far for u in x.unknown}
         if any(v in x.loops and x.unknown <= told for x in made_of):
             found.add(v)
-    return frozenset(found) & _deciding(f.body)  # there without a zero
+    return frozenset(found) & deciding  # there without a zero
 
 
 def _function(f: Function) -> Function:
@@ -100,7 +101,7 @@ def _function(f: Function) -> Function:
         taken.add(zero)
         zeros[name] = b.i64(zero)
     lets = [Let(z, b.call(FUNCTION, 0, type=I64)) for z in zeros.values()]
-    body = _Hiding(zeros, _deciding(f.body)).stmt(f.body)
+    body = _Hiding(zeros, _deciding(f.body, [*_conditions(f.body)])).stmt(f.body)
     return replace(f, body=b.block(lets, body))
 
 
@@ -128,13 +129,14 @@ def _conditions(body: Stmt) -> Iterator[Expr]:
                         pass
 
 
-def _deciding(body: Stmt) -> frozenset[str]:
+def _deciding(body: Stmt, conditions: Sequence[Expr]) -> frozenset[str]:
     """Return the variables that conditions of accesses depend on, through others as well.
 
-    Not those in addresses of what is read: what lies in memory is not known.
+    conditions: as `_conditions` gives them. Not those in addresses of what is read: what lies in
+    memory is not known.
     """
     zeros = {s.var.name for s in walk_stmt(body) if isinstance(s, Let) and is_opaque(s.value)}
-    names = {n for cond in _conditions(body) for n in _outside_addresses(cond, zeros)}
+    names = {n for cond in conditions for n in _outside_addresses(cond, zeros)}
     while True:
         before = len(names)
         for s in walk_stmt(body):
@@ -151,10 +153,9 @@ def _deciding(body: Stmt) -> frozenset[str]:
             return frozenset(names)
 
 
-def _choices(body: Stmt) -> Iterator[Expr]:
+def _choices(body: Stmt, conditions: Sequence[Expr], deciding: Set[str]) -> Iterator[Expr]:
     """Yield the conditions of choices of which conditions of accesses are made."""
-    deciding = _deciding(body)
-    made_of = list(_conditions(body))
+    made_of = [*conditions]
     for s in walk_stmt(body):
         match s:
             case Let(Var(name), value) | Assign(Var(name), value) if name in deciding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import assert_never
+from typing import Any, assert_never
 
 from tcdsl.codegen.loops.loopir import (
     Address,
@@ -37,26 +37,26 @@ from tcdsl.codegen.loops.loopir import (
     spine,
 )
 
+# By type, as passes ask for them at every node: a `match` goes through all types in turn.
+BELOW: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Const: lambda e: (),
+    Var: lambda e: (),
+    Bin: lambda e: (e.lhs, e.rhs),
+    Un: lambda e: (e.operand,),
+    Cast: lambda e: (e.operand,),
+    Field: lambda e: (e.base,),
+    Select: lambda e: (e.cond, e.then, e.other),
+    Load: lambda e: (e.pointer, e.index),
+    Offset: lambda e: (e.pointer, e.index),
+    Elem: lambda e: e.indices,
+    Call: lambda e: e.args,
+    Address: lambda e: (e.place,),
+}
+
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """Return the operands of an expression."""
-    match e:
-        case Const() | Var():
-            return ()
-        case Bin(lhs=a, rhs=b):
-            return (a, b)
-        case Un(operand=a) | Cast(operand=a) | Field(base=a):
-            return (a,)
-        case Select(c, a, b):
-            return (c, a, b)
-        case Load(pointer=a, index=b) | Offset(pointer=a, index=b):
-            return (a, b)
-        case Elem(indices=xs) | Call(args=xs):
-            return xs
-        case Address(place):
-            return (place,)
-        case _:
-            assert_never(e)
+    return BELOW[type(e)](e)
 
 
 def map_children(e: Expr, go: Callable[[Expr], Expr]) -> Expr:
@@ -157,40 +157,31 @@ def map_stmt(s: Stmt, f: Callable[[Stmt], Stmt], g: Callable[[Expr], Expr] | Non
             assert_never(s)
 
 
+INSIDE: Mapping[type, Callable[[Any], tuple[Stmt, ...]]] = {
+    For: lambda s: (s.body,),
+    If: lambda s: (s.then,) if s.other is None else (s.then, s.other),
+    Block: lambda s: s.stmts,
+    **dict.fromkeys((Let, Array, Assign, Eval, Return, Comment), lambda s: ()),
+}
+OWN: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Let: lambda s: (s.value,),
+    Assign: lambda s: (s.place, s.value),
+    For: lambda s: (s.low, s.high, s.step),
+    If: lambda s: (s.cond,),
+    Eval: lambda s: (s.call,),
+    Return: lambda s: () if s.value is None else (s.value,),
+    **dict.fromkeys((Array, Block, Comment), lambda s: ()),
+}
+
+
 def sub_stmts(s: Stmt) -> tuple[Stmt, ...]:
     """Return the statements directly inside s."""
-    match s:
-        case For(body=body):
-            return (body,)
-        case If(then=then, other=other):
-            return (then,) if other is None else (then, other)
-        case Block(stmts):
-            return stmts
-        case Let() | Array() | Assign() | Eval() | Return() | Comment():
-            return ()
-        case _:
-            assert_never(s)
+    return INSIDE[type(s)](s)
 
 
 def own_exprs(s: Stmt) -> tuple[Expr, ...]:
     """Return the expressions of s itself, without those of statements inside it."""
-    match s:
-        case Let(value=value):
-            return (value,)
-        case Assign(place, value):
-            return (place, value)
-        case For(low=low, high=high, step=step):
-            return (low, high, step)
-        case If(cond=cond):
-            return (cond,)
-        case Eval(call):
-            return (call,)
-        case Return(value):
-            return () if value is None else (value,)
-        case Array() | Block() | Comment():
-            return ()
-        case _:
-            assert_never(s)
+    return OWN[type(s)](s)
 
 
 def walk_expr(e: Expr) -> Iterator[Expr]:
