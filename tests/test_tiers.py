@@ -141,3 +141,18 @@ def test_ci_names_the_cure_where_nothing_is_installed(
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode
     assert words in run.stderr
+
+
+@pytest.mark.parametrize("tool", ["mypy", "python"])
+def test_ci_fails_where_one_of_two_parts_at_once_does(tmp_path: Path, tool: str) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(TESTS.parent / ".ci" / "run", tmp_path / ".ci")
+    tools = tmp_path / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    for name in ("mypy", "pytest", "python"):
+        (tools / name).write_text(f"#!/bin/sh\necho {name} ran\nexit {int(name == tool) * 3}\n")
+        (tools / name).chmod(0o755)
+    command = [str(tmp_path / ".ci" / "run"), "types+wheel"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode
+    assert f"{tool} ran" in run.stdout
