@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.rules import Operands, TypeRule, broadcast, not_for, promote
-from tcdsl.ops.table import Family, in_place, publish
+from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
-_FEW = 100  # elements of which the greatest is not looked for
-_STEPS = {1: 13, 2: 24, 4: 47, 8: 93}  # by the size of the type
+_STEPS = {7: 13, 10: 17, 15: 24, 24: 37, 31: 47, 52: 77, 63: 93}  # by the bits of the greatest
 
 
 def _whole(name: str) -> TypeRule:
@@ -24,36 +25,60 @@ def _whole(name: str) -> TypeRule:
     return rule
 
 
-def _op(name: str) -> Op:
-    return ops.op(name, types=_whole(name), shape=broadcast)
+_greatest = ops.op("greatest", types=promote, shape=broadcast, vjp=None)
 
 
-_greatest = ops.op("greatest", vjp=None)
-_gcd, _lcm = _op("gcd"), _op("lcm")
+@cache
+def _op(name: str, bits: int, product: str) -> Op:
+    """Return the op for integers of so many bits, whose product is formed in a type.
+
+    In floats that hold them quotients are right once they are cut: a / b is 1 / b at least below
+    the next integer, more than rounding takes it up. Each step is a statement, so that they stay in
+    registers; integers that no float holds go through a loop.
+    """
+    types, steps = _whole(name), _STEPS[bits]
+    if bits > 52:
+        return ops.op(name, types=types, shape=broadcast).with_generics(STEPS=steps)
+    kind = "float32" if bits <= 24 else "float64"
+    turns = ""
+    for n in range(steps):
+        a, b = f"a{n}(...)", f"b{n}(...)"
+        turns += f"  a{n + 1}(...) = {b} != 0 ? {b} : {a}\n"
+        if n + 1 < steps:
+            rest = f"fma(-floor({a} / {b}), {b}, {a})"
+            turns += f"  b{n + 1}(...) = {b} != 0 ? {rest} : {kind}(0)\n"
+    found = f"a{steps}(...)"
+    if name == "lcm":
+        quotient = f"{kind}(abs(int64(input(...)))) / {found}"
+        found = f"abs({product}({quotient}) * {product}(other(...)))"
+    return op_of_text(
+        f"def {name}<T>(T(...) input, T(...) other) -> (T(...) out) {{\n"
+        f"  a0(...) = {kind}(abs(int64(input(...))))\n  b0(...) = {kind}(abs(int64(other(...))))\n"
+        f"{turns}  out(...) = T({found})\n}}",
+        types=types,
+        shape=broadcast,
+        vjp=None,
+    )
 
 
-def _called(op: Op, input: Tensor, other: Tensor) -> Tensor:
-    made: Tensor = op(input, other, STEPS=max(_steps(input), _steps(other)))
+def _called(name: str, input: Tensor, other: Tensor) -> Tensor:
+    types = _whole(name)((input, other))
+    bits = 8 * types.itemsize - types.is_signed
+    if types.itemsize > 1:
+        bits = max(0, int(_greatest(input, other).item())).bit_length()
+    bits = next(n for n in _STEPS if bits < n or n == 63)
+    made: Tensor = _op(name, bits, "int64" if types.itemsize == 8 else "int32")(input, other)
     return made
-
-
-def _steps(numbers: Tensor) -> int:
-    """Return how many steps numbers take at most: by their type, or by the greatest of many."""
-    size = numbers.dtype.itemsize
-    if size < 4 or numbers.numel() < _FEW or numbers.dtype.category != 1:
-        return _STEPS[size]
-    greatest = _greatest(numbers).item()  # below 0: the least of all wraps
-    return next(n for s, n in _STEPS.items() if s == 8 or 0 <= greatest < 1 << 8 * s - 1)
 
 
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """Return the greatest common divisors of integers, none below 0; of 0 and 0 it is 0."""
-    return _called(_gcd, input, other)
+    return _called("gcd", input, other)
 
 
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """Return the least common multiples of integers, none below 0."""
-    return _called(_lcm, input, other)
+    return _called("lcm", input, other)
 
 
 for _function in (gcd, lcm):
