@@ -33,6 +33,7 @@ Sorted = result("sort", "values", "indices")
 
 
 _extent = ops.op("extent", vjp=None)
+_fits = ops.op("fits", vjp=None)
 
 
 def _is_long(input: Tensor) -> bool:
@@ -41,8 +42,7 @@ def _is_long(input: Tensor) -> bool:
         return False
     if input.dtype is dtypes.float64 or input._device or not input.numel():
         return True
-    low, high = _extent(input)
-    return not -(1 << 31) <= low.item() <= high.item() < 1 << 31
+    return not _fits(input).item()
 
 
 def _array(input: Tensor) -> np.ndarray[Any, Any]:
@@ -109,35 +109,51 @@ def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = Fal
 
     Of long elements NaN is the last.
     """
-    if _is_long(input):
-        order = np.argpartition(_array(input), k, axis=dim)
-        found = _fetched(input, dim, _along(order, dim, slice(k, k + 1)))
-    elif input.shape[dim] < _SHORT and not nan_wins:
+    is_short = input.shape[dim] < _SHORT and not nan_wins and not _is_long(input)
+    place = None if is_short else _place(input, dim, k, nan_wins=nan_wins)
+    if is_short:
         rows, are_bits = _comparable(input)
         keys_of, _, ordered = _ops(input.ndim, dim, are_bits)
         keys = keys_of(rows, 0)
         keys._array().partition(k, axis=dim)
         found = ordered(input, moved(keys.narrow(dim, k, 1), input._device))
+    elif place is None:
+        order = np.argpartition(_array(input), k, axis=dim)
+        found = _fetched(input, dim, _along(order, dim, slice(k, k + 1)))
     else:
-        rank, nan_is_there = _ranks(input)
-        place = _finding(input.ndim, dim)(rank, k, nan_wins and nan_is_there)
         fetched = _ops(input.ndim, dim, True)[2]
         found = fetched(input, moved(place, input._device) if input._device else place)
     return found if keepdim else _squeezed(found, dim)
 
 
+def _place(input: Tensor, dim: int, k: int, *, nan_wins: bool) -> Tensor | None:
+    """Return where the element of a place in the order is; None of long elements, or of none."""
+    if input.dtype is dtypes.float64 or not input.numel():
+        return None
+    if input.dtype.is_floating_point:
+        rank = _rank_of_bits(_comparable(input)[0])
+        return _finding("kth", input.ndim, dim)(rank, k, nan_wins)  # type: ignore[no-any-return]
+    rows = moved(input.detach(), 0)
+    low, bits = _bounds(rows)
+    if bits > 31:
+        return None
+    return _finding("kth_of_integers", input.ndim, dim)(rows, low, bits, k)  # type: ignore[no-any-return]
+
+
+def _bounds(rows: Tensor) -> tuple[int, int]:
+    """Return the least of some integers, and how many bits what is above it has."""
+    size = rows.dtype.itemsize
+    if size < 4:
+        is_signed = rows.dtype.category == 1 and rows.dtype.is_signed
+        return (-(1 << 8 * size - 1) if is_signed else 0), 8 * size
+    low, high = (int(t.item()) for t in _extent(rows))
+    return low, (high - low).bit_length()
+
+
 @cache
-def _finding(rank: int, dim: int) -> Op:
+def _finding(name: str, rank: int, dim: int) -> Op:
     """Return the op of the place of an element in an order."""
-    return op_of_text(over(ops.text("kth"), rank, (dim,), True), types=first, vjp=None)
-
-
-def _ranks(input: Tensor) -> tuple[Tensor, bool]:
-    """Return integers of 32 bits in the order of short elements; whether NaN may be among these."""
-    rows, are_bits = _comparable(input)
-    if are_bits:
-        return _rank_of_bits(rows), True
-    return (rows if rows.dtype is dtypes.int32 else rows.to(dtypes.int32)), False
+    return op_of_text(over(ops.text(name), rank, (dim,), True), types=first, vjp=None)
 
 
 _rank_of_bits = ops.op("rank_of_bits", vjp=None)
@@ -149,7 +165,7 @@ def _comparable(input: Tensor) -> tuple[Tensor, bool]:
     """Return what keys are made of, on the host, and whether it is the bits of floats."""
     rows = moved(input.detach(), 0)
     if rows.dtype.category != 2:
-        return rows.to(dtypes.int32) if rows.dtype is dtypes.int64 else rows, False
+        return rows, False
     floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
     return retyped(floats, dtypes.int32.number, floats.shape, floats.stride()), True
 
@@ -237,10 +253,10 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         count = flat.numel()
         if not count:
             return _of_nothing(input)
-        if input._device or _is_long(input):
+        place = None if input._device else _place(flat, 0, (count - 1) // 2, nan_wins=True)
+        if place is None:
             return made_by(median(flat, 0).values, "MedianBackward0")
-        rank, has_nan = _ranks(flat)
-        return _element(flat, _finding(1, 0)(rank, (count - 1) // 2, has_nan))
+        return _element(flat, place)
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
     if not input.ndim:
@@ -265,10 +281,12 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
         flat = input.reshape(-1)
         if not flat.numel():
             return _of_nothing(input)
-        if input._device or not input.dtype.is_floating_point or _is_long(input):
-            return nanmedian(flat, 0).values
+        if not input.dtype.is_floating_point:
+            return median(flat)
         known = int((flat == flat).sum().item())  # others are the greatest
-        place = _finding(1, 0)(_ranks(flat)[0], max(known - 1, 0) // 2, False)
+        place = None if input._device else _place(flat, 0, max(known - 1, 0) // 2, nan_wins=False)
+        if place is None:
+            return nanmedian(flat, 0).values
         return made_by(_element(flat, place), "NanmedianBackward0")
     if not input.dtype.is_floating_point or not input.ndim:
         return median(input, dim, keepdim)
