@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, dtypes
+from tcdsl.core import Op, Tensor, dtypes, made_by
 from tcdsl.ops.arguments import free
 from tcdsl.ops.casting import lower
 from tcdsl.ops.internal import to
@@ -25,6 +25,8 @@ _hardtanh = ops.op("each_hardtanh", vjp="hardtanh_vjp")
 _elu = ops.op("each_elu")
 _celu = ops.op("celu")
 _leaky_relu = ops.op("each_leaky_relu")
+_not_above_0 = ops.op("not_above_0", vjp=None)
+_rrelu = ops.op("rrelu", vjp="rrelu_vjp")
 _prelu = ops.op("prelu")
 _prelu_of_one = ops.op("prelu_of_one")
 logsigmoid = ops.op("logsigmoid")
@@ -127,10 +129,12 @@ def rrelu(
     """Multiply what is not above 0 by a slope, in training by one drawn for each element."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    below = input <= 0
-    drawn = empty_beside(input, (int(below.sum().item()),), dtypes.float64).uniform_(lower, upper)
-    slopes = input.new_ones(input.shape).masked_scatter_(below, to(drawn, input.dtype))
-    made: Tensor = input * slopes
+    count = int(_not_above_0(input.detach()).item())
+    drawn = empty_beside(input, (count,), dtypes.float64)
+    if count:
+        drawn.uniform_(lower, upper)
+    out = _rrelu(input.reshape(-1), to(drawn, input.dtype))[0].view(input.shape)
+    made = made_by(out, "RreluWithNoiseBackward0")
     return input.copy_(made) if inplace else made
 
 

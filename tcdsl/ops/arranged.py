@@ -8,16 +8,13 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tcdsl.core import Tensor, dtypes, empty, from_numpy
+from tcdsl.core import Tensor, dtypes, empty
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.copies import flip
-from tcdsl.ops.filling import lower_triangle, upper_triangle
+from tcdsl.ops.filling import lower_triangle, rectangle, upper_triangle
 from tcdsl.ops.indexing import gather, index_select
-from tcdsl.ops.masks import nonzero
-from tcdsl.ops.on_device import moved
+from tcdsl.ops.masks import nonzero, repeated_places
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
 from tcdsl.ops.view_parts import sized_part
@@ -181,8 +178,7 @@ def repeat_interleave(
     Without `repeats` the first argument is how often, and the numbers of the parts are returned.
     """
     if repeats is None:
-        counts = np.asarray(listed(input), np.int64)
-        return moved(from_numpy(np.repeat(np.arange(len(counts)), counts)), input._device)
+        return repeated_places(input)
     if dim is None:
         input, dim = input.reshape(-1), 0
     dim = dim_of(dim, input.ndim)
@@ -193,18 +189,14 @@ def repeat_interleave(
                 "repeats must have the same size as input along dim, but got "
                 f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = {extent}"
             )
-        often: Any = np.asarray(listed(repeats), np.int64).reshape(-1)
-    else:
-        often = operator.index(repeats)
-    if often < 0 if isinstance(often, int) else (often < 0).any():
+        return index_select(input, dim, repeated_places(repeats))
+    often = operator.index(repeats)
+    if often < 0:
         raise RuntimeError("Repeats must be non-negative")
-    if isinstance(often, int):  # a view of each part, repeated
-        shape = tuple(input.shape)
-        apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])
-        made: Tensor = apart.reshape(*shape[:dim], extent * often, *shape[dim + 1 :])
-        return made.clone() if often == 1 else made
-    places = moved(from_numpy(np.repeat(np.arange(extent), often)), input._device)
-    return index_select(input, dim, places)
+    shape = tuple(input.shape)  # a view of each part, repeated
+    apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])
+    made: Tensor = apart.reshape(*shape[:dim], extent * often, *shape[dim + 1 :])
+    return made.clone() if often == 1 else made
 
 
 def argwhere(input: Tensor) -> Tensor:
@@ -213,25 +205,32 @@ def argwhere(input: Tensor) -> Tensor:
     return found
 
 
-def _count_below(row: int, col: int, offset: int) -> int:
-    """Return how many elements a lower triangle has."""
+def _not_negative(row: int, col: int) -> None:
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{name} must be non-negative, got{n}")
-    first = max(0, -offset)
-    width = min(col, first + offset + 1)
-    if first >= row or not col:
-        return 0
-    growing = min(row - first, col - width)  # rows that are shorter than all columns
-    return growing * width + growing * (growing - 1) // 2 + (row - first - growing) * col
+
+
+def _rising(count: int, width: int) -> int:
+    """Return how many elements so many rows have, of which each has one more than the last."""
+    return count * width + count * (count - 1) // 2
 
 
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
 ) -> Tensor:
     """Return the subscripts of the lower triangle of a matrix, shape (2, K), row by row."""
-    made = empty((2, _count_below(row, col, offset)), dtype)
-    lower_triangle(made, max(0, -offset), 0, col, offset)
+    _not_negative(row, col)
+    first = max(0, -offset)
+    width = min(col, first + offset + 1)
+    if first >= row or not col:
+        first, width = row, col
+    longer = min(row - first, col - width)  # rows that are shorter than all columns
+    some, whole = _rising(longer, width), row - first - longer
+    made = empty((2, some + whole * col), dtype)
+    if some:
+        lower_triangle(made.narrow(1, 0, some) if whole else made, first, width)
+    _write_rows(made, some, whole, first + longer, col)
     return made if device is None else made.to(device)
 
 
@@ -239,10 +238,23 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
 ) -> Tensor:
     """Return the subscripts of the upper triangle of a matrix, shape (2, K), row by row."""
-    below = _count_below(row, col, offset - 1)
-    made = empty((2, row * col - below), dtype)
-    upper_triangle(made, 0, max(0, offset), col, offset)
+    _not_negative(row, col)
+    whole = min(row, max(0, -offset))  # rows of all columns
+    width = max(0, col - max(0, offset))
+    shorter = min(row - whole, width)
+    some = _rising(shorter, width - shorter + 1)
+    made = empty((2, whole * col + some), dtype)
+    if some:
+        part = made.narrow(1, whole * col, some) if whole else made
+        upper_triangle(part, whole, max(0, offset), width)
+    _write_rows(made, 0, whole, 0, col)
     return made if device is None else made.to(device)
+
+
+def _write_rows(made: Tensor, begin: int, count: int, row: int, col: int) -> None:
+    """Write the subscripts of whole rows of a matrix, from a row and an element on."""
+    if count and col:
+        rectangle(made.narrow(1, begin, count * col).view(2, count, col), row)
 
 
 def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import Tensor, dtypes, made_by
+from tcdsl.core import Tensor, made_by
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import flip
-from tcdsl.ops.masks import masked_select
 from tcdsl.ops.pointwise import mul
 from tcdsl.ops.products import linear, matmul
 from tcdsl.ops.rules import NAMES, broadcast_shape, widen
@@ -26,6 +25,7 @@ _NAMED = {
     2.0: ops.op("cdist2", vjp="cdist2_vjp"),
     math.inf: ops.op("cdist_inf", vjp="cdist_inf_vjp"),
 }
+_above_diagonal = ops.op("above_diagonal")
 _powers = ops.op("powers", types=widen)
 _cdist_p = ops.op("cdist_p", vjp="cdist_p_vjp")
 
@@ -187,9 +187,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    count = input.shape[0]
-    above = input.new_ones((count, count), dtype=dtypes.bool_).triu(1)
-    return made_by(masked_select(cdist(input, input, p), above), "PdistBackward0")
+    return made_by(_above_diagonal(cdist(input, input, p)), "PdistBackward0")
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803

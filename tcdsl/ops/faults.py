@@ -17,11 +17,13 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index_copy": "index {value} is out of bounds for a dimension with size {extent}",
     "index_add": "index out of range in self",
     "take": "out of range: tried to access index {value} on a tensor of {extent} elements.",
+    "masked_scatter": "Number of elements of source < number of ones in mask",
     "multi_margin": "target out of range: {value}, where there are {extent} classes",
     **dict.fromkeys(
         ("bag_sum", "bag_mean", "bag_max", "bag_weighted"),
         "input takes value {value} which is not in the valid range [0, {extent})",
     ),
+    "index_reduce": "index out of range in self",
     "index_select": "index out of range in self",
     "embedding": "index out of range in self",
     **dict.fromkeys(
@@ -30,7 +32,7 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     ),
 }
 
-_RUNTIME = frozenset(("gather", "scatter"))  # of which PyTorch says it so
+_RUNTIME = frozenset(("gather", "masked_scatter", "scatter"))  # of which PyTorch says it so
 _DIVISIONS = frozenset(("remainder", "fmod", "div_floor", "div_trunc"))
 
 

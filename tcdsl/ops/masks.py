@@ -11,7 +11,6 @@ from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import (
     index_add,
     index_copy,
-    index_copy_,
     index_select,
     integers,
     number_for,
@@ -34,6 +33,8 @@ def _of_filling(operands: Operands) -> None:
 _take = ops.op("take")
 _masked_fill = ops.op("masked_fill", types=first, shape=_of_filling)
 _masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
+_masked_scatter = ops.op("masked_scatter")
+_masked_scatter_into = ops.op("masked_scatter", writes=True)
 
 
 def _mask(mask: Tensor, name: str) -> Tensor:
@@ -67,6 +68,21 @@ def true_places(mask: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
     return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
 
 
+def repeated_places(often: Tensor) -> Tensor:
+    """Return each place of a row as often as it says.
+
+    Raises
+    ------
+    RuntimeError
+        If it says so of a number below 0.
+    """
+    counts = moved(often.detach(), 0)._array().reshape(-1)
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    places = np.arange(len(counts), dtype=np.int64).repeat(counts)
+    return moved(from_numpy(places), often._device)
+
+
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements at which a mask is true, shape (K,)."""
     if mask.dtype is not dtypes.bool_:
@@ -79,32 +95,40 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return a copy with the first elements of a source, in order, where a mask is true."""
-    places = true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
-    if places.numel() > source.numel():
-        raise RuntimeError("Number of elements of source < number of ones in mask")
-    values = source.reshape(-1).narrow(0, 0, places.numel())
-    return index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
+    row, places = _row_and_mask(input, mask, source)
+    made: Tensor = _masked_scatter(row, places, source.reshape(-1))
+    return made if input.ndim == 1 else made_by(made.view(input.shape), "MaskedScatterBackward0")
 
 
-_masked_scatter_ = in_place(masked_scatter)
+_masked_scatter_apart = in_place(masked_scatter)
 
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Write the first elements of a source, in order, where a mask is true."""
-    if (
-        not input.is_contiguous()
-        or source.dtype is not input.dtype
-        or source._storage is input._storage
-        or any_recorded((input, source))
-    ):
-        return _masked_scatter_(input, mask, source)
-    places = true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
-    count = places.numel()
-    if count > source.numel():
-        raise RuntimeError("Number of elements of source < number of ones in mask")
-    if count:
-        index_copy_(input.view(-1), 0, places, source.reshape(-1).narrow(0, 0, count))
+    if not input.is_contiguous() or any_recorded((input, source)):
+        return _masked_scatter_apart(input, mask, source)
+    row, places = _row_and_mask(input, mask, source)
+    _masked_scatter_into(row, places, source.reshape(-1))
     return input
+
+
+def _row_and_mask(input: Tensor, mask: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a tensor and a mask of it as rows.
+
+    Raises
+    ------
+    RuntimeError
+        If the mask is none, or the source of another type.
+    """
+    _mask(mask, "masked_scatter_")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{NAMES[input.dtype.name]} and {NAMES[source.dtype.name]}"
+        )
+    if mask.shape != input.shape:
+        mask = mask.expand(input.shape)
+    return (input, mask) if input.ndim == 1 else (input.reshape(-1), mask.reshape(-1))
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-import numpy as np
-
-from tcdsl.core import Size, Tensor, from_numpy, made_by
+from tcdsl.core import Op, Size, Tensor, dtypes, empty, made_by
 from tcdsl.ops.arguments import listed_as
-from tcdsl.ops.arranged import movedim
+from tcdsl.ops.arranged import movedim, repeat_interleave, triu_indices
 from tcdsl.ops.copies import beside_zeros, repeat
+from tcdsl.ops.filling import arange_of_integers
 from tcdsl.ops.indexing import index_select
 from tcdsl.ops.joins import cat, stack
-from tcdsl.ops.rules import broadcast_shape
-from tcdsl.ops.table import publish
+from tcdsl.ops.on_device import moved
+from tcdsl.ops.rules import broadcast_shape, default_float, promote
+from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of, expand
-from tcdsl.ops.writing import any_recorded
 
 Several = Sequence[Tensor]
+_FEW = 8  # matrices that one kernel joins
 
 
 def _list_of(tensors: tuple[Any, ...]) -> list[Tensor]:
@@ -109,9 +109,25 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError("Expect a 1D vector, but got shape " + str(list(input.shape)))
     if r == 0:
         return input.new_empty(0)  # type: ignore[no-any-return]
-    kind = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.array(list(kind(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    return index_select(input, 0, from_numpy(places.reshape(-1))).view(places.shape)  # type: ignore[no-any-return]
+    if r == 1:
+        return input.reshape(-1, 1).clone()  # type: ignore[no-any-return]
+    places = moved(_choices(input.shape[0], r, int(not with_replacement)), input._device)
+    chosen = index_select(input, 0, places.reshape(-1)).view(places.shape)
+    return made_by(chosen, "StackBackward0")
+
+
+def _choices(count: int, r: int, apart: int) -> Tensor:
+    """Return r places of a row that rise by `apart` at least, in order, shape (choices, r)."""
+    if r == 2:
+        return triu_indices(count, count, apart).t()  # type: ignore[no-any-return]
+    before = _choices(count, r - 1, apart)
+    first = before.select(1, r - 2) + apart  # of the places that may follow
+    often = (count - first).clamp(min=0)
+    ends = often.cumsum(0)
+    rows = repeat_interleave(often)
+    number = arange_of_integers(empty((rows.shape[0],), dtypes.int64), 0, 1)
+    place: Tensor = number + index_select(first - ends + often, 0, rows)
+    return cat([index_select(before, 0, rows), place.unsqueeze(1)], 1)
 
 
 def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:
@@ -178,23 +194,41 @@ def column_stack(tensors: Several) -> Tensor:
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """Return a matrix with matrices along its diagonal, and 0 elsewhere."""
-    listed = [_at_least(2, (t,)) for t in tensors]
-    width = sum(t.shape[1] for t in listed)
-    if not any_recorded(listed) and all(t.dtype is listed[0].dtype for t in listed):
-        made = listed[0].new_zeros(sum(t.shape[0] for t in listed), width)
-        row = column = 0
-        for t in listed:
-            n, m = t.shape
-            made.narrow(0, row, n).narrow(1, column, m).copy_(t)
-            row, column = row + n, column + m
-        return made  # type: ignore[no-any-return]
-    rows, at = [], 0
-    for t in listed:
-        n, m = t.shape
-        parts = [t.new_zeros(n, at), t, t.new_zeros(n, width - at - m)]
-        rows.append(cat([p for p in parts if p.shape[1]] or parts[:1], 1))
-        at += m
-    return cat(rows, 0)
+    listed = [t if t.ndim > 1 else _at_least(2, (t,)) for t in tensors]
+    if len(listed) > _FEW:
+        some = range(0, len(listed), _FEW)
+        return block_diag(*(block_diag(*listed[i : i + _FEW]) for i in some))
+    made: Tensor = (
+        _diagonal_blocks(len(listed))(*listed) if listed else empty((1, 0), default_float())
+    )
+    return made
+
+
+@cache
+def _diagonal_blocks(count: int) -> Op:
+    """Return the op of a few matrices along a diagonal, in one kernel."""
+    params = ", ".join(f"T(M{k}, N{k}) x{k}" for k in range(count))
+    statements, rows, columns = "", "", ""
+    for k in range(count):
+        statements += f"  out({rows}m{k}, {columns}n{k}) = x{k}(m{k}, n{k})\n"
+        rows, columns = f"{rows}M{k} + ", f"{columns}N{k} + "
+    whole = f"T({rows.removesuffix(' + ')}, {columns.removesuffix(' + ')})"
+    return op_of_text(
+        f"def block_diag<T>({params}) -> ({whole} out) {{\n{statements}}}",
+        types=promote,
+        vjp=_blocks,
+        saves=tuple(f"like:x{k}" for k in range(count)),
+    )
+
+
+def _blocks(needs: int, gradient: Tensor, *blocks: Tensor) -> tuple[Tensor, ...]:
+    """Return the blocks of a gradient, views of it."""
+    found, row, column = [], 0, 0
+    for block in blocks:
+        n, m = block.shape
+        found.append(gradient.narrow(0, row, n).narrow(1, column, m))
+        row, column = row + n, column + m
+    return tuple(found)
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
