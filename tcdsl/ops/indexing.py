@@ -240,24 +240,33 @@ def _row(index: Tensor, name: str) -> Tensor:
 _INTO = {"+=": "IndexAddBackward0", "=": "IndexCopyBackward0"}  # what recorded calls are called
 
 
-@cache
-def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op:
+def into_text(
+    rank: int, dim: int, how: str, name: str, *, is_number: bool = False, is_scaled: bool = False
+) -> str:
+    """Return the text that combines parts of a dimension with those whose numbers are given."""
     x, at = _names("X", rank), _names("i", rank)
     sizes = ", ".join("K" if d == dim else x[d] for d in range(rank))
     read = ", ".join("k" if d == dim else at[d] for d in range(rank))
     place = ", ".join("index(k)" if d == dim else at[d] for d in range(rank))
     source = "T source" if is_number else f"T({sizes}) source"
     value = "source" if is_number else f"source({read})"
-    alpha, times = (", T alpha", "alpha * ") if how == "+=" else ("", "")
+    alpha, times = (", T alpha", "alpha * ") if is_scaled else ("", "")
     head = f"T({', '.join(x)})"
     others = ", ".join(f"{at[d]} in 0:{x[d]}" for d in range(rank) if d != dim)
-    name = "index_add" if how == "+=" else "index_fill" if is_number else "index_copy"
-    return op_of_text(
+    return (
         f"def {name}<T>({head} input, int64(K) index, {source}{alpha}) -> ({head} out) {{\n"
         f"  out({', '.join(at)}) = input({', '.join(at)})\n"
         f"  out({place}) {how} {times}{value}"
         + (f" where {others}" if is_number and rank > 1 else "")
-        + "\n}",
+        + "\n}"
+    )
+
+
+@cache
+def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op:
+    name = "index_add" if how == "+=" else "index_fill" if is_number else "index_copy"
+    return op_of_text(
+        into_text(rank, dim, how, name, is_number=is_number, is_scaled=how == "+="),
         writes=writes,
         node=_INTO[how] if not is_number else "IndexFillBackward0",
     )

@@ -12,6 +12,7 @@ from tcdsl.ops.views import permute
 
 ops = Family(__file__)
 _columns, _images = ops.op("columns"), ops.op("images")
+_channel_shuffle = ops.op("channel_shuffle")
 Pair = int | Sequence[int]
 
 
@@ -147,8 +148,10 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
-    made: Tensor = input.reshape(n, groups, c // groups, *rest).transpose(1, 2)
-    return made.reshape(n, c, *rest)  # type: ignore[no-any-return]
+    if input.ndim == 3:
+        return _channel_shuffle(input, G=groups)  # type: ignore[no-any-return]
+    made: Tensor = _channel_shuffle(input.reshape(n, c, math.prod(rest)), G=groups)
+    return made_by(made.view(input.shape), "ChannelShuffleBackward0")
 
 
 _FREE: tuple[Any, ...] = (pixel_unshuffle, channel_shuffle)

@@ -7,7 +7,17 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes
-from tcdsl.ops.indexing import gather, integers, scatter, scatter_add, scatter_text
+from tcdsl.ops.indexing import (
+    gather,
+    index_add,
+    index_fill,
+    index_select,
+    integers,
+    into_text,
+    scatter,
+    scatter_add,
+    scatter_text,
+)
 from tcdsl.ops.table import in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -141,9 +151,34 @@ def index_reduce(
     if not input.ndim:
         return scatter_reduce(input, 0, index, source, reduce, include_self=include_self)
     dim = dim_of(dim, input.ndim)
-    spread = index.reshape([-1 if d == dim else 1 for d in range(input.ndim)])
-    wide = spread.expand(*source.shape).contiguous()
-    return scatter_reduce(input, dim, wide, source, reduce, include_self=include_self)
+    if not index.numel():
+        return input.clone()  # type: ignore[no-any-return]
+    start = input
+    if not include_self:
+        start = index_fill(input, dim, index, _neutral(reduce, input.dtype))
+    made: Tensor = _reducing_parts(input.ndim, dim, reduce)(start, index, source)
+    if reduce != "mean":
+        return made
+    count = index_add(input.new_full(input.shape, int(include_self)), dim, index, _ones(source))
+    return _divided(made, count.clamp(min=1))
+
+
+@cache
+def _reducing_parts(rank: int, dim: int, reduce: str) -> Op:
+    """Return the op that combines parts of a dimension with those of given numbers."""
+    text = into_text(rank, dim, _HOW[reduce], "index_reduce")
+    if reduce not in ("amax", "amin"):
+        return op_of_text(text)
+
+    def back(needs: int, d_out: Tensor, *kept: Tensor) -> Any:
+        """All that are as great share the gradient, as PyTorch has it."""
+        input, index, source, out = kept
+        kept_here = (input == out).to(out.dtype)
+        written = (source == index_select(out, dim, index)).to(out.dtype)
+        share = d_out / index_add(kept_here, dim, index, written)
+        return share * kept_here, None, index_select(share, dim, index) * written
+
+    return op_of_text(text, vjp=back, saves=("input", "index", "source", "out"))
 
 
 for _function in (scatter_reduce, index_reduce):

@@ -21,7 +21,7 @@ from tcdsl.tensors.data import as_tensor
 from tcdsl.tensors.lookups import kept, lookup, putting
 from tcdsl.tensors.subscripts import check_alike, known, split
 
-__all__ = ["getitem", "setitem"]
+__all__ = ["add_at", "getitem", "setitem"]
 
 
 @viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)
@@ -164,13 +164,19 @@ def _put_number(base: Tensor, dims: Shape, tensors: list[Tensor], value: float) 
         putting(base.ndim, dims, True)(base, *tensors, number_for(base, value))
 
 
-def _put(base: Tensor, dims: Shape, tensors: list[Tensor], value: Tensor) -> None:
-    """Write a value where data says; where places meet the last one counts."""
+def add_at(x: Tensor, key: Any, value: Tensor) -> None:
+    """Add a value where data says; places that are named twice get both."""
+    base, dims, tensors = _parted(x, key)
+    _put(base, dims, tensors, value, "+=")
+
+
+def _put(base: Tensor, dims: Shape, tensors: list[Tensor], value: Tensor, how: str = "=") -> None:
+    """Write a value where data says, or add it; where places meet the last one counts."""
     shape = check_alike(tensors)
     before, behind = kept(base.ndim, dims)
     sizes = (*(base.shape[d] for d in before), *shape, *(base.shape[d] for d in behind))
     if value.dtype is base.dtype and value.shape == sizes and value.numel():
-        putting(base.ndim, dims, False)(base, *tensors, value)
+        putting(base.ndim, dims, False, how)(base, *tensors, value)
         return
     while value.ndim > len(sizes) and value.shape[0] == 1:
         value = value.select(0, 0)
@@ -190,7 +196,7 @@ def _put(base: Tensor, dims: Shape, tensors: list[Tensor], value: Tensor) -> Non
     if not values.numel():
         with_nothing_written(base, values, writes=True)
         return
-    putting(base.ndim, dims, False)(base, *tensors, values)
+    putting(base.ndim, dims, False, how)(base, *tensors, values)
 
 
 publish(getitem, ("__getitem__",), on=("Tensor",))

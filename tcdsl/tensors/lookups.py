@@ -40,7 +40,7 @@ def lookup(rank: int, dims: Shape) -> Op:
 
 
 @cache
-def putting(rank: int, dims: Shape, is_number: bool) -> Op:
+def putting(rank: int, dims: Shape, is_number: bool, how: str = "=") -> Op:
     """Return the op that writes these dimensions of a tensor by as many tensors."""
     written = _written(rank, dims)
     letters = ", ".join(_LETTERS[d] for d in range(rank))
@@ -51,7 +51,7 @@ def putting(rank: int, dims: Shape, is_number: bool) -> Op:
     return op_of_text(
         f"def index_put<T>(T({extents}) x{data}, {value}) -> (T({extents}) y) {{\n"
         f"  y({letters}) = x({letters})\n"
-        f"  y({target}) = {v}\n}}",
+        f"  y({target}) {how} {v}\n}}",
         writes=True,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.table import publish
-from tcdsl.tensors.ranges import arange
+from tcdsl.tensors.indexing import add_at
 from tcdsl.tensors.types import TYPE_NAMES
 
 __all__ = ["Storage", "UntypedStorage", "is_storage"]
@@ -205,7 +205,8 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         Add to what is there; places that are named twice get both.
     """
     if accumulate:
-        return self.copy_(_accumulated(self, tuple(indices), values))
+        add_at(self, tuple(indices), values)
+        return self
     self[indices[0] if len(indices) == 1 else tuple(indices)] = values
     return self
 
@@ -213,14 +214,6 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return a copy with values where tensors of subscripts say; see `index_put_`."""
     return index_put_(input.clone(), indices, values, accumulate)
-
-
-def _accumulated(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tensor:
-    """Return a copy to which values are added, by their places in a row of all elements."""
-    places = arange(x.numel()).view(x.shape)[indices]
-    wide = values.to(x.dtype).expand(places.shape)
-    added: Tensor = x.reshape(-1).index_add(0, places.reshape(-1), wide.reshape(-1))
-    return added.view(x.shape)
 
 
 for _method in (storage, untyped_storage, storage_type, set_, index, index_put_):
