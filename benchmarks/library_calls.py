@@ -182,11 +182,13 @@ OF_FEW = {
         "bucketize(x, y.sort()[0])", "cat((x, x, x, x, x, x, x, x))", "column_stack((x, y))",
         "count_nonzero(x)", "cummax(x, 0)[0]", "cummin(x, 0)[0]", "diag_embed(x[:32])", "diff(x)",
         "fmax(x, y)", "gcd(k, i)", "histc(x, 10, 0.0, 1.0)", "hstack((x, y))", "hypot(x, y)",
-        "index_add(x, 0, i, y)", "isin(x, y)", "kron(x[:32], y[:32])", "kthvalue(x, 10)[0]",
+        "index_add(x, 0, i, y)", "index_put(x, (i,), y, True)", "index_reduce(x, 0, i, y, 'amax')",
+        "isin(x, y)", "kron(x[:32], y[:32])", "kthvalue(x, 10)[0]",
         "linspace(0, 1, 1000)", "logaddexp(x, y)", "logcumsumexp(x, 0)", "masked_scatter(x, b, y)",
         "median(k)", "median(x)", "mode(x)[0]", "msort(x)", "nan_to_num(x)", "nanmedian(x)",
         "ones(1000)", "outer(x[:32], y[:32])", "pow(x, 1)", "put(x, i, y)", "quantile(x, 0.5)",
-        "repeat_interleave(x, 2)", "scatter(x, 0, i, y)", "searchsorted(y.sort()[0], x)",
+        "repeat_interleave(x, 2)", "repeat_interleave(x, k % 3)", "rrelu(x, training=True)",
+        "scatter(x, 0, i, y)", "searchsorted(y.sort()[0], x)",
         "sort(k)[0]", "stack((x, x, x, x, x, x, x, x))", "std_mean(x)", "take(x, i)",
         "tril_indices(32, 32)", "triu_indices(32, 32)", "unique_consecutive(k)", "vdot(x, y)",
         "vstack((x, y))", "x.eq_(y)", "x.half()", "x.masked_scatter_(b, y)", "x.pow_(1)",
@@ -194,10 +196,11 @@ OF_FEW = {
     ),
     "matrix": (
         "aminmax(x, dim=1)", "block_diag(x, y)", "cdist(x, y)", "chunk(x, 4)", "corrcoef(x)",
-        "cov(x)", "movedim(x, 0, 1)", "unbind(x)", "vander(r)", "x.argmax(1)",
+        "cov(x)", "movedim(x, 0, 1)", "pdist(x)", "unbind(x)", "vander(r)", "x.argmax(1)",
         "x.fill_diagonal_(1.0)", "x.index_put_((i, i), r)", "x.kthvalue(5, 1)[0]", "x.median(1)[0]",
         "x.mode(1)[0]", "x.sort(1)[0]", "x.tril_()", "x[i, i]",
     ),
+    "images": ("channel_shuffle(x, 2)",),
     "products": ("addmm(r, x, y)", "chain_matmul(x, y, x)", "inner(x, y)", "x.addmm_(x, y)"),
 }  # fmt: skip
 
