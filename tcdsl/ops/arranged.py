@@ -6,6 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes, empty
@@ -205,7 +206,68 @@ def argwhere(input: Tensor) -> Tensor:
     return found
 
 
-def _not_negative(row: int, col: int) -> None:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
+) -> Tensor:
+    """Return the subscripts of the lower triangle of a matrix, shape (2, K), row by row."""
+    first, width, some, whole, at = _lower(row, col, offset)
+    made = empty((2, some + whole * col), dtype)
+    if some:
+        lower_triangle(made.narrow(1, 0, some) if whole else made, first, width)
+    if whole:
+        rectangle(_last(made, some, whole, col), at)
+    return made if device is None else made.to(device)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
+) -> Tensor:
+    """Return the subscripts of the upper triangle of a matrix, shape (2, K), row by row."""
+    whole, width, some = _upper(row, col, offset)
+    made = empty((2, whole * col + some), dtype)
+    if some:
+        part = made.narrow(1, whole * col, some) if whole else made
+        upper_triangle(part, whole, max(0, offset), width)
+    if whole:
+        rectangle(_last(made.narrow(1, 0, whole * col), 0, whole, col), 0)
+    return made if device is None else made.to(device)
+
+
+def _last(made: Tensor, begin: int, count: int, col: int) -> Tensor:
+    """Return the subscripts of so many whole rows of a matrix, shape (2, count, col)."""
+    return made.narrow(1, begin, count * col).view(2, count, col)  # type: ignore[no-any-return]
+
+
+@lru_cache
+def _lower(row: int, col: int, offset: int) -> tuple[int, int, int, int, int]:
+    """Return the rows of a lower triangle: those that grow, and whole ones behind them.
+
+    The first that grows, how long it is, and how many elements they have; how many are whole, from
+    which on.
+    """
+    _check_not_negative(row, col)
+    first = max(0, -offset)
+    width = min(col, first + offset + 1)
+    if first >= row or not col:
+        return 0, 0, 0, 0, 0
+    longer = min(row - first, col - width + 1)
+    return first, width, _rising(longer, width), row - first - longer, first + longer
+
+
+@lru_cache
+def _upper(row: int, col: int, offset: int) -> tuple[int, int, int]:
+    """Return the rows of an upper triangle: whole ones, and those behind them that shrink.
+
+    How many are whole; how long the first that shrinks is, and how many elements these have.
+    """
+    _check_not_negative(row, col)
+    whole = min(row, max(0, -offset)) if col else 0
+    width = max(0, col - max(0, offset))
+    shorter = min(row - whole, width)
+    return whole, width, _rising(shorter, width - shorter + 1)
+
+
+def _check_not_negative(row: int, col: int) -> None:
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{name} must be non-negative, got{n}")
@@ -214,47 +276,6 @@ def _not_negative(row: int, col: int) -> None:
 def _rising(count: int, width: int) -> int:
     """Return how many elements so many rows have, of which each has one more than the last."""
     return count * width + count * (count - 1) // 2
-
-
-def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
-) -> Tensor:
-    """Return the subscripts of the lower triangle of a matrix, shape (2, K), row by row."""
-    _not_negative(row, col)
-    first = max(0, -offset)
-    width = min(col, first + offset + 1)
-    if first >= row or not col:
-        first, width = row, col
-    longer = min(row - first, col - width)  # rows that are shorter than all columns
-    some, whole = _rising(longer, width), row - first - longer
-    made = empty((2, some + whole * col), dtype)
-    if some:
-        lower_triangle(made.narrow(1, 0, some) if whole else made, first, width)
-    _write_rows(made, some, whole, first + longer, col)
-    return made if device is None else made.to(device)
-
-
-def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType = dtypes.int64, device: Any = None
-) -> Tensor:
-    """Return the subscripts of the upper triangle of a matrix, shape (2, K), row by row."""
-    _not_negative(row, col)
-    whole = min(row, max(0, -offset))  # rows of all columns
-    width = max(0, col - max(0, offset))
-    shorter = min(row - whole, width)
-    some = _rising(shorter, width - shorter + 1)
-    made = empty((2, whole * col + some), dtype)
-    if some:
-        part = made.narrow(1, whole * col, some) if whole else made
-        upper_triangle(part, whole, max(0, offset), width)
-    _write_rows(made, 0, whole, 0, col)
-    return made if device is None else made.to(device)
-
-
-def _write_rows(made: Tensor, begin: int, count: int, row: int, col: int) -> None:
-    """Write the subscripts of whole rows of a matrix, from a row and an element on."""
-    if count and col:
-        rectangle(made.narrow(1, begin, count * col).view(2, count, col), row)
 
 
 def unravel_index(indices: Tensor, shape: Sequence[int]) -> tuple[Tensor, ...]:
