@@ -131,39 +131,43 @@ def _place(input: Tensor, dim: int, k: int, *, nan_wins: bool) -> Tensor | None:
     if input.dtype is dtypes.float64 or not input.numel():
         return None
     if input.dtype.is_floating_point:
-        rank = _rank_of_bits(_comparable(input)[0])
-        return _finding("kth", input.ndim, dim)(rank, k, nan_wins)  # type: ignore[no-any-return]
+        bits = _comparable(input)[0]
+        found: Tensor = _finding("kth_of_bits", input.ndim, dim)(bits, k, nan_wins)
+        return found
     rows = moved(input.detach(), 0)
-    low, bits = _bounds(rows)
-    if bits > 31:
+    low, high = _bounds(rows)
+    length = (high - low).bit_length()
+    if length > 31:
         return None
-    return _finding("kth_of_integers", input.ndim, dim)(rows, low, bits, k)  # type: ignore[no-any-return]
+    made: Tensor = _finding("kth_of_integers", input.ndim, dim)(rows, low, length, k)
+    return made
 
 
 def _bounds(rows: Tensor) -> tuple[int, int]:
-    """Return the least of some integers, and how many bits what is above it has."""
-    size = rows.dtype.itemsize
-    if size < 4:
-        is_signed = rows.dtype.category == 1 and rows.dtype.is_signed
-        return (-(1 << 8 * size - 1) if is_signed else 0), 8 * size
-    low, high = (int(t.item()) for t in _extent(rows))
-    return low, (high - low).bit_length()
+    """Return bounds of some integers: those of a type where it is short, else the outermost two."""
+    if rows.dtype.itemsize < 4:
+        if not rows.dtype.category:
+            return 0, 1
+        kind = np.iinfo(rows.dtype.numpy)
+        return int(kind.min), int(kind.max)
+    low, high = _extent(rows)
+    return int(low.item()), int(high.item())
 
 
 @cache
 def _finding(name: str, rank: int, dim: int) -> Op:
     """Return the op of the place of an element in an order."""
-    return op_of_text(over(ops.text(name), rank, (dim,), True), types=first, vjp=None)
+    texts = [ops.text(name), *([ops.text("kth")] if name == "kth_of_bits" else [])]
+    return op_of_text(over("\n".join(texts), rank, (dim,), True), name, types=first, vjp=None)
 
 
-_rank_of_bits = ops.op("rank_of_bits", vjp=None)
 _any_nan = ops.op("any_nan", vjp=None)
 _element = ops.op("element", types=first)
 
 
 def _comparable(input: Tensor) -> tuple[Tensor, bool]:
     """Return what keys are made of, on the host, and whether it is the bits of floats."""
-    rows = moved(input.detach(), 0)
+    rows = moved(input.detach(), 0) if input._device or input.requires_grad else input
     if rows.dtype.category != 2:
         return rows, False
     floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
@@ -269,8 +273,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     order = _along(np.argpartition(array, middle, axis=dim), dim, slice(middle, middle + 1))
     nans = np.isnan(array)
     first = np.expand_dims(np.argmax(nans, axis=dim), dim)
-    place = np.where(np.expand_dims(nans.any(axis=dim), dim), first, order)
-    found = _fetched(input, dim, place)
+    chosen = np.where(np.expand_dims(nans.any(axis=dim), dim), first, order)
+    found = _fetched(input, dim, chosen)
     return _said("Median", found if keepdim else _squeezed(found, dim), 1)
 
 
