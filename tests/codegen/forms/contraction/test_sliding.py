@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,7 +133,12 @@ def test_every_width_computes_the_same() -> None:
     differential([Case(p, exact=False, config=c) for c in configs], 27)
 
 
-def test_lines_of_any_length_without_a_step_stay_contractions() -> None:
-    text = "def conv(float(N,C,W) I, float(F,C,3) K) -> (O) { O(n,f,x) +=! I(n,c,x+j) * K(f,c,j) }"
-    p = problem(text, rand(2, 3, 12), rand(40, 3, 3))
-    assert "contraction" in titles_of(p)
+def test_lines_of_any_length_without_a_step_slide_where_masks_are_cheap() -> None:
+    text = (
+        "def conv(float(N,C,W) I, float(F,C,{}) K) -> (O) {{ O(n,f,x) +=! I(n,c,x+j) * K(f,c,j) }}"
+    )
+    window, point = (problem(text.format(n), rand(2, 3, 12), rand(40, 3, n)) for n in (3, 1))
+    masked, plain = (replace(detect(), isa=isa) for isa in ("avx512", "avx2"))
+    assert "convolution of any size" in titles_of(window, masked)
+    assert "contraction" in titles_of(window, plain)
+    assert "contraction" in titles_of(point, masked)
