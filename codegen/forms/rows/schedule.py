@@ -14,6 +14,7 @@ from tcdsl.codegen.forms.base.space import IterationSpace, accesses, columns_are
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
+from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
@@ -21,6 +22,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
 _ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
 _BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and memory
+_SHORT_FUNCTIONS = ("min", "max", "abs", "fabs")
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 
 
@@ -94,6 +96,21 @@ def _mentions(e: typed.Expr, space: IterationSpace, inner: str) -> bool:
             return False
 
 
+def is_light(space: IterationSpace) -> bool:
+    """Whether no point of a row needs a function that is longer than an operation."""
+
+    def is_long(e: typed.Expr, inner: str) -> bool:
+        calls = isinstance(e, typed.Builtin) and e.name not in _SHORT_FUNCTIONS
+        return calls and inner in indices_of(e)
+
+    return not any(
+        is_long(x, space.sweeps[n][-1].name)
+        for n, w in enumerate(space.aligned.sweeps)
+        for step in w.steps
+        for x in vexpr.walk(step.statement.value)
+    )
+
+
 # ---- knobs
 
 
@@ -129,8 +146,8 @@ def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[st
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
         most = 4 if heavy < _FUNCTION_NS else 2
         unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
-        if not ctx.is_exact():  # of any length: short rows do with it too
-            unroll = 2
+        if not ctx.is_exact():  # of any length: short rows stay in registers, but of long bodies
+            unroll = most
         total = ctx.extent(points(space.kept) * space.row_length())
         if len(space.sweeps) > 1 and total * memory_per_point(ctx, space) > ctx.machine.l3_bytes:
             unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
@@ -162,7 +179,7 @@ def _point_ns(step: AlignedStatement) -> float:
     for x in vexpr.walk(step.statement.value):
         match x:
             case typed.Builtin(name=name):
-                total += _ARITHMETIC_NS if name in ("min", "max", "abs", "fabs") else _FUNCTION_NS
+                total += _ARITHMETIC_NS if name in _SHORT_FUNCTIONS else _FUNCTION_NS
             case typed.Binary(op="/" | "%"):
                 total += _DIVISION_NS
             case typed.Binary() | typed.Unary() | typed.Select() | typed.Cast():

@@ -9,6 +9,7 @@ that it is so short.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import DimLoop
@@ -20,6 +21,7 @@ from tcdsl.codegen.forms.base.space import IterationSpace, accesses, combines
 from tcdsl.codegen.forms.rows.cpu.loops import RowLoops, SweepBody
 from tcdsl.codegen.forms.rows.fold import Fold
 from tcdsl.codegen.forms.rows.point import RowPoint, RowWalk
+from tcdsl.codegen.forms.rows.schedule import is_light
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Const,
@@ -36,7 +38,19 @@ from tcdsl.grammar.types.dtypes import INT32
 
 BLOCK = 4096  # elements whose sum is formed before it is added to the others: rounding
 HELD_VECTORS = 8  # longest row that stays in registers
-SHORT = (1, 2, 4)  # of rows of any length, the vectors of short ones that do
+# Of rows of any length, the vectors of short ones that do; those of long bodies, which are copied
+# for each vector, do so up to 4.
+_SHORT = (0, 1, 2, 4, 6, HELD_VECTORS)
+_MOST_LONG = 4
+
+
+def shorts(space: IterationSpace, walk: RowWalk) -> tuple[tuple[int, int], ...]:
+    """Return the vectors of rows of any length that stay in registers: more than, and up to."""
+    found = pairwise(_SHORT)
+    light = is_light(space)
+    return tuple(
+        pair for pair in found if may_be_short(space, walk) and (light or pair[1] <= _MOST_LONG)
+    )
 
 
 def may_be_short(space: IterationSpace, walk: RowWalk) -> bool:
@@ -52,13 +66,15 @@ class RowNest(RowLoops):
     Parameters
     ----------
     short
-        The vectors that a row of any length has at most, where it is known to be short: more than
-        half of so many, but for `SHORT[0]`. 0 where it may be longer.
+        The vectors that a row of any length has more than, and at most, where it is known to be
+        short. 0 where it may be longer.
     """
 
-    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk, short: int = 0) -> None:
+    def __init__(
+        self, ctx: Context, space: IterationSpace, walk: RowWalk, short: tuple[int, int] = (0, 0)
+    ) -> None:
         super().__init__(ctx, space, walk)
-        self.short = short
+        self.whole_vectors, self.short = short
         self.held: dict[tuple[str, int], tuple[RowPoint, vexpr.LaneScope]] = {}
         self.whole = True  # rows are walked from end to end
 
@@ -151,10 +167,6 @@ class RowNest(RowLoops):
             return None
         return -(-length // self.walk.lanes)
 
-    def may_end(self, vector: int) -> bool:
-        """Whether a row of any length that is known to be short may end in this vector of it."""
-        return self.short == SHORT[0] or 2 * vector >= self.short
-
     def looped(
         self, this: SweepBody, loops: tuple[DimLoop, ...], span: tuple[Expr, Expr] | None
     ) -> list[Stmt]:
@@ -212,7 +224,7 @@ class RowNest(RowLoops):
             if key not in self.held:
                 point = RowPoint({inner.name: b.c64(u * lanes)})
                 known = b.value_of(left)
-                is_part = known < lanes if known is not None else self.may_end(u)
+                is_part = known < lanes if known is not None else u >= self.whole_vectors
                 if is_part:
                     point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
                     point.count = left

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import IterationSpace, points
-from tcdsl.codegen.forms.rows.cpu.nest import SHORT, RowNest, may_be_short
+from tcdsl.codegen.forms.rows.cpu.nest import RowNest, shorts
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.forms.rows.waiting import waiting
 from tcdsl.codegen.loops import build as b
@@ -53,12 +53,11 @@ def lower_rows(
     plan, tasks, count, params = plan_tasks(ctx, space, walk, point_ns, task_us, cut=cut)
     end = b.do("tc_stream_end") if walk.stream and cut else None
     body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)
-    if tasks.width is None and may_be_short(space, walk):
-        points_of_row = ctx.operands.size(space.row_length())
-        for vectors in reversed(SHORT):
-            short = RowNest(ctx, space, walk, vectors)
-            held = b.block(short.arena_pointers(), _walk(ctx, space, short, tasks))
-            body = If(b.compare("<=", points_of_row, vectors * walk.lanes), held, body)
+    points_of_row = ctx.operands.size(space.row_length())
+    for pair in reversed(shorts(space, walk)) if tasks.width is None else ():
+        short = RowNest(ctx, space, walk, pair)
+        held = b.block(short.arena_pointers(), _walk(ctx, space, short, tasks))
+        body = If(b.compare("<=", points_of_row, pair[1] * walk.lanes), held, body)
     name = f"{ctx.prefix}_rows"
     function: Function = b.phase_function(
         name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))

@@ -309,6 +309,17 @@ def _described(p: Problem) -> list[tuple[str, str]]:
     return compiler.describe(p.program, spec, Config(), detect(), p.sizes)
 
 
+@pytest.mark.cc
+@sampled("vectors", [5, 1, 2, 3, 4, 6, 7, 8, 9], keep=1)
+def test_short_rows_of_any_length_end_in_any_lane(vectors: int, rng: np.random.Generator) -> None:
+    """They stay in registers by branches, of which each has masks behind the vectors before."""
+    most = vectors * detect().lanes(4)
+    lengths = [most - 1, most, most + 1]
+    listed = [problem(LAYERNORM, *(normal(rng, *x) for x in ((3, n), (n,), (n,)))) for n in lengths]
+    listed += [problem(COSINE, normal(rng, 3, n), normal(rng, 3, n)) for n in lengths]
+    differential([Case(p, exact=False) for p in listed], 400)
+
+
 @pytest.mark.deep
 @pytest.mark.cc
 @pytest.mark.parametrize("width", [32, 16])
