@@ -16,11 +16,12 @@ from tcdsl.codegen.choose.specialise import (
     chains,
     rewritten,
 )
-from tcdsl.codegen.choose.units import lowered, unit_of, verified
+from tcdsl.codegen.choose.units import lowered, unit_of
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.loops.ready import Before, ready
 from tcdsl.codegen.loops.target import CUDA, C
 from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
@@ -258,6 +259,7 @@ def lower(
     machine: Machine | Gpu,
     sizes: Mapping[str, int],
     name: str,
+    before: Before | None = None,
 ) -> Unit:
     """Return the verified unit of a config; all its names begin with name.
 
@@ -267,6 +269,8 @@ def lower(
         Representative values of the size symbols (the exact ones where the spec is exact).
     name
         Of the exported symbol `tc_exe_NAME`; several units may share one text.
+    before
+        Units of the CPU that were lowered before: what they have alike is not worked out again.
 
     Raises
     ------
@@ -277,7 +281,7 @@ def lower(
     """
     _hold_extents(program, spec)
     arrangement = arrangement_of(program, spec, config, machine, sizes)
-    return unit_of(arrangement, spec, config, machine, name)
+    return unit_of(arrangement, spec, config, machine, name, before)
 
 
 @on_own_stack
@@ -291,7 +295,7 @@ def lower_library(name: str) -> Unit:
     """
     from tcdsl.codegen.forms.contraction.names import library_unit  # on use, as all of a form
 
-    return verified(library_unit(name))
+    return ready(library_unit(name))
 
 
 def library_of(program: Program, machine: Machine) -> tuple[str, ...]:
@@ -324,9 +328,9 @@ def has_own_tiles(config: Config) -> bool:
 
 
 @on_own_stack
-def emit_c(unit: Unit) -> str:
+def emit_c(unit: Unit, before: Before | None = None) -> str:
     """Return the C text of a unit."""
-    return emit(unit, C)
+    return emit(unit, C, None if before is None else before.printed)
 
 
 @on_own_stack

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.checked import Kept
 from tcdsl.codegen.loops.loopir import (
     I64,
     Address,
@@ -79,9 +80,29 @@ _SCANS = re.compile(r"tc_r?scan_")
 _WRAPS = frozenset({"+", "-", "*", "/", "%", "<<", "&", "|", "^", ">>"})
 
 
-def emit(unit: Unit, target: Target) -> str:
-    """Return the text of a unit; texts of several units may be joined into one file."""
-    return _Printer(target).unit(unit)
+class Printed:
+    """Functions that were printed for one target, by their identity: text, what each calls."""
+
+    def __init__(self) -> None:
+        self._known = Kept[int, tuple[Function, str, frozenset[str]]]()
+
+    def of(self, f: Function, target: Target) -> tuple[str, frozenset[str]]:
+        """Return the text of a function and the names of what it calls."""
+        found = self._known.get(id(f))
+        if found is None:
+            printer = _Printer(target)
+            printer.function(f)
+            found = f, printer.out.text().rstrip("\n"), _called(f)
+            self._known.put(id(f), found)
+        return found[1:]
+
+
+def emit(unit: Unit, target: Target, printed: Printed | None = None) -> str:
+    """Return the text of a unit; texts of several units may be joined into one file.
+
+    printed : functions that were printed before for this target.
+    """
+    return _Printer(target).unit(unit, printed or Printed())
 
 
 def signature(f: Function, target: Target) -> str:
@@ -256,7 +277,7 @@ class _Printer:
 
     # ---- functions
 
-    def unit(self, u: Unit) -> str:
+    def unit(self, u: Unit, known: Printed) -> str:
         """Return the whole text."""
         first, *rest = _safe(u.header).splitlines() or [u.name]
         self.out.add(f"/* {first}".rstrip())
@@ -264,7 +285,8 @@ class _Printer:
             self.out.add(f" * {line}".rstrip())
         self.out.add(" */")
         self.out.add(self.target.prelude)
-        called = _called(u)
+        texts = [known.of(f, self.target) for f in u.functions]
+        called = frozenset[str]().union(*(names for _, names in texts))
         if any(map(_is_maths, called)):
             self.out.add(self.target.maths)
         if self.target.words and any(map(_WORDS.match, called)):
@@ -277,9 +299,9 @@ class _Printer:
                 self.out.add("")
                 self._table(t)
         printed: set[str] = set()
-        for f in u.functions:
+        for f, (text, _) in zip(u.functions, texts, strict=True):
             self.out.add("")
-            self._function(f)
+            self.out.add(text)
             printed.add(f.name)
             # a table of functions stands right after the last one it names
             for t in [
@@ -303,7 +325,8 @@ class _Printer:
             result += self.target.bounds.format(threads=f.threads, min_blocks=max(1, f.min_blocks))
         return f"{self.target.linkages[f.linkage]} {result}{f.name}({params})"
 
-    def _function(self, f: Function) -> None:
+    def function(self, f: Function) -> None:
+        """Add the lines of a function."""
         if f.linkage == "import":  # who loads the executable gives its address
             self.out.add(self.head(replace(f, name=f"(*{f.name})")) + ";")
             return
@@ -366,9 +389,9 @@ def _is_maths(name: str) -> bool:
     return name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS
 
 
-def _called(u: Unit) -> set[str]:
-    """Return the names of all functions that a unit calls."""
-    return {e.function for f in u.functions for e in all_exprs(f.body) if isinstance(e, Call)}
+def _called(f: Function) -> frozenset[str]:
+    """Return the names of all functions that a function calls."""
+    return frozenset(e.function for e in all_exprs(f.body) if isinstance(e, Call))
 
 
 def _trip_count(s: For) -> int:

@@ -27,7 +27,8 @@ def merge(unit: Unit) -> Unit:
     functions: dict[tuple[object, ...], Function] = {}
     for f in unit.functions:
         if by:
-            f = replace(f, body=map_stmt(f.body, lambda s: s, lambda e: _renamed(e, by)))
+            body = map_stmt(f.body, lambda s: s, lambda e: _renamed(e, by))
+            f = f if body is f.body else replace(f, body=body)
         is_inner = f.linkage in ("micro", "helper", "inline")
         same = (f.linkage, f.params, f.body, f.result) if is_inner else (f.name,)
         first = functions.setdefault(same, f)

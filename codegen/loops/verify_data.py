@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from tcdsl.codegen.loops.checked import Checked
 from tcdsl.codegen.loops.loopir import (
     Address,
     Array,
@@ -56,8 +57,8 @@ _Names = frozenset[str]
 _NONE: _Names = frozenset()
 
 
-def verify_addresses(unit: Unit) -> None:
-    """Check the law in every function.
+def verify_addresses(unit: Unit, checked: Checked | None = None) -> None:
+    """Check the law in every function, but in those where it was found to hold.
 
     Raises
     ------
@@ -73,14 +74,18 @@ def verify_addresses(unit: Unit) -> None:
         foreign[x.function] |= {p.name for p, a in given if a.kind == "data"}
     by_table = [v for t in unit.tables for v in t.values if isinstance(v, str)]
     for f in reversed(unit.functions):  # whoever calls a function stands behind it
-        private = {p.name for p in f.params} - foreign[f.name]
-        walk = _Walk(f, private | tables)
-        walk.check()
-        for call in walk.calls:
-            for name in (call.function,) if call.function in functions else by_table:
-                for p, a in zip(functions[name].params, call.args, strict=False):
-                    if isinstance(a.type, Pointer) and not walk.is_private(a):
-                        foreign[name].add(p.name)
+        private = ({p.name for p in f.params} - foreign[f.name]) | tables
+        calls = None if checked is None else checked.handed(f, private)
+        if calls is None:
+            walk = _Walk(f, private.copy())
+            walk.check()
+            calls = tuple((c.function, tuple(map(walk.is_foreign, c.args))) for c in walk.calls)
+            if checked is not None:
+                checked.note_handed(f, private, calls)
+        for called, foreign_ones in calls:
+            for name in (called,) if called in functions else by_table:
+                handed = zip(functions[name].params, foreign_ones, strict=False)
+                foreign[name] |= {p.name for p, is_foreign in handed if is_foreign}
 
 
 @dataclass(slots=True)
@@ -319,6 +324,10 @@ class _Walk:
     def is_unnamed(self, index: Expr) -> bool:
         """Whether an address holds the read itself, so that no condition can be about the same."""
         return self.reads_once and any(map(self.is_wide_read, _values(index)))
+
+    def is_foreign(self, e: Expr) -> bool:
+        """Whether an expression is a pointer to memory that others may write."""
+        return isinstance(e.type, Pointer) and not self.is_private(e)
 
     def is_private(self, pointer: Expr) -> bool:
         """Whether a pointer leads to memory that nobody else writes."""

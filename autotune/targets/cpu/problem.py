@@ -19,6 +19,7 @@ from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.loops.ready import Before
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Spec
@@ -36,6 +37,7 @@ from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
 
 _MOST = 1e7  # GFLOP/s or GB/s: no machine has so much
+_NAME = f"c{digest_of('a candidate')}"  # of all candidates, until they are texts
 _MEASURED = 3  # processes that measure peaks: by then one of them had the machine to itself
 
 
@@ -84,6 +86,11 @@ class CpuProblem(DefinitionProblem):
         source = cc.Source(self.checked.name, text, flags=tuple(flags))
         return compile_many([source], is_unwanted=is_unwanted)[0]
 
+    @cached_property
+    def _before(self) -> Before:
+        """What candidates have alike."""
+        return Before()
+
     @property
     def bench(self) -> Mapping[str, Any]:
         """What checks and times candidates."""
@@ -93,8 +100,9 @@ class CpuProblem(DefinitionProblem):
     def emit(self, config: Config) -> Emitted:
         """Return C text that exports `tc_exe_NAME`; others can follow it in one unit."""
         name = f"c{digest_of(config.to_json())}"
-        unit = compiler.lower(self.program, self.spec, config, self.machine, self.sizes, name)
-        return Emitted(name, compiler.emit_c(unit))
+        of = self.program, self.spec, config, self.machine, self.sizes
+        text = compiler.emit_c(compiler.lower(*of, _NAME, self._before), self._before)
+        return Emitted(name, text.replace(_NAME, name))
 
 
 def key_of(of: CheckedDef | Structure, spec: Spec, machine: Machine) -> ProblemKey:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes, Place
-from tcdsl.codegen.choose import compiler, units
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops import ready
 from tcdsl.codegen.loops.loopir import (
     Assign,
     Expr,
@@ -251,6 +252,6 @@ def test_an_exact_kernel_whose_masks_are_known_breaks_a_law(
 ) -> None:
     p = guarded(BODIES["ahead"], "int8", 13)  # a stencil, of larger types, knows no masks
     keep: Callable[[Any], Any] = lambda unit: unit  # noqa: E731
-    monkeypatch.setattr(units, "opaque", keep)
+    monkeypatch.setattr(ready, "opaque", keep)
     with pytest.raises(InternalError, match="knows of i decides an access"):
         compiler.lower(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes, "k")
