@@ -25,13 +25,13 @@ _FILES = (
     ("", "distributed", ("as_torch.alone",)),
     ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
-     "bernoulli beta binomial categorical cauchy chi2 "
+     "bernoulli beta binomial categorical cauchy chi2 constraint_registry continuous_bernoulli "
      "dirichlet exponential fishersnedecor gamma geometric gumbel half_cauchy "
      "half_normal independent inverse_gamma kl kumaraswamy laplace log_normal "
-     "lowrank_multivariate_normal mixture_same_family multinomial "
+     "lkj_cholesky logistic_normal lowrank_multivariate_normal mixture_same_family multinomial "
      "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson "
      "relaxed_bernoulli relaxed_categorical studentT transformed_distribution uniform "
-     "weibull ",
+     "von_mises weibull wishart",
      ("distributions",)),
     ("optim",
      "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",

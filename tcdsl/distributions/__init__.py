@@ -1,6 +1,6 @@
 """Distributions: samples, densities, moments, entropies, and how far one is from another."""
 
-from tcdsl.distributions import constraints, transforms
+from tcdsl.distributions import constraints, transforms, utils
 from tcdsl.distributions.circular import VonMises
 from tcdsl.distributions.continuous import (
     Cauchy,
@@ -17,6 +17,7 @@ from tcdsl.distributions.continuous import (
 from tcdsl.distributions.counts import (
     Bernoulli,
     Binomial,
+    ContinuousBernoulli,
     Geometric,
     NegativeBinomial,
     Poisson,
@@ -42,7 +43,22 @@ from tcdsl.distributions.kinds import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
+from tcdsl.distributions.matrices import LKJCholesky, Wishart
+from tcdsl.distributions.registry import biject_to, transform_to
+from tcdsl.distributions.shaping import (
+    CatTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    ReshapeTransform,
+    SoftmaxTransform,
+    StackTransform,
+    StickBreakingTransform,
+)
 from tcdsl.distributions.transformed import (
+    LogisticNormal,
     LogNormal,
     RelaxedBernoulli,
     RelaxedOneHotCategorical,
@@ -62,6 +78,23 @@ from tcdsl.distributions.transforms import (
 )
 
 __all__ = [
+    "CatTransform",
+    "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "IndependentTransform",
+    "LKJCholesky",
+    "LogisticNormal",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "ReshapeTransform",
+    "SoftmaxTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "Wishart",
+    "biject_to",
+    "transform_to",
+    "utils",
     "AbsTransform",
     "AffineTransform",
     "Bernoulli",

@@ -218,7 +218,8 @@ class Uniform(Distribution):
         if self._validate_args and not (low < high).all().item():
             raise ValueError(
                 f"Expected parameter low (Tensor of shape {tuple(low.shape)}) of distribution "
-                f"{self!r} to be below high, but found:\n{low}\n{high}"
+                f"{self!r} to satisfy the constraint LessThan(upper_bound={high}), but found "
+                f"invalid values:\n{low}"
             )
 
     low: Any

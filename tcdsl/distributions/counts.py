@@ -12,7 +12,15 @@ from tcdsl.distributions.distribution import Distribution, broadcast_all
 from tcdsl.distributions.eitherway import SaidEitherWay, inner, softplus
 from tcdsl.ops import rates
 
-__all__ = ["Bernoulli", "Binomial", "ByOdds", "Geometric", "NegativeBinomial", "Poisson"]
+__all__ = [
+    "Bernoulli",
+    "Binomial",
+    "ByOdds",
+    "ContinuousBernoulli",
+    "Geometric",
+    "NegativeBinomial",
+    "Poisson",
+]
 
 
 class ByOdds(SaidEitherWay):
@@ -134,6 +142,84 @@ class Poisson(Distribution):
     mean = property(lambda self: self.rate)
     mode = property(lambda self: self.rate.floor())
     variance = property(lambda self: self.rate)
+
+
+class ContinuousBernoulli(ByOdds):
+    """Numbers from 0 to 1 of density ``p ** x * (1 - p) ** (1 - x)``, times what makes it whole.
+
+    `lims` are the ends of the range of p about 0.5 in which series stand for formulas that are
+    0 / 0 there.
+
+    References
+    ----------
+    Loaiza-Ganem, Cunningham, "The continuous Bernoulli: fixing a pervasive error in variational
+    autoencoders", 2019.
+    """
+
+    support = c.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
+        self._lims = lims
+        self._have_odds(probs, logits, validate_args)
+
+    def _parts(self) -> tuple[Any, Any, Any, Any]:
+        """Return p, the same moved away from 0.5, whether it was, and its distance from 0.5."""
+        p = inner(self.probs)
+        is_near = (p > self._lims[0]) & (p <= self._lims[1])
+        return p, tc.where(is_near, self._lims[0], p), is_near, p - 0.5
+
+    def _log_whole(self) -> Any:
+        _, far, is_near, d = self._parts()
+        made = (tc.log1p(-far) - far.log()).abs().log() - tc.log(tc.abs(1 - 2 * far))
+        return tc.where(is_near, math.log(2) + (4 / 3 + 104 / 45 * d**2) * d**2, made)
+
+    @property
+    def mean(self) -> Any:
+        _, far, is_near, d = self._parts()
+        made = far / (2 * far - 1) + 1 / (tc.log1p(-far) - far.log())
+        return tc.where(is_near, 0.5 + (1 / 3 + 16 / 45 * d**2) * d, made)
+
+    @property
+    def variance(self) -> Any:
+        _, far, is_near, d = self._parts()
+        made = far * (far - 1) / (1 - 2 * far) ** 2 + 1 / (tc.log1p(-far) - far.log()) ** 2
+        return tc.where(is_near, 1 / 12 - (1 / 15 - 128 / 945 * d**2) * d**2, made)
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        like = self._said()
+        u = tc.rand(self._shape(sample_shape), dtype=like.dtype, device=like.device)
+        return self.icdf(u)
+
+    def log_prob(self, value: Any) -> Any:
+        p, value = inner(self.probs), self._checked(value)
+        return value * p.log() + (1 - value) * tc.log1p(-p) + self._log_whole()
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of a number below a value."""
+        _, far, is_near, _ = self._parts()
+        value = self._checked(value)
+        made = (far**value * (1 - far) ** (1 - value) + far - 1) / (2 * far - 1)
+        inside = tc.where(is_near, value, made)
+        return tc.where(value <= 0, 0.0, tc.where(value >= 1, 1.0, inside))
+
+    def icdf(self, value: Any) -> Any:
+        """Return what numbers are below by a probability."""
+        _, far, is_near, _ = self._parts()
+        low = tc.log1p(-far)
+        made = (tc.log1p(-far + value * (2 * far - 1)) - low) / (far.log() - low)
+        return tc.where(is_near, value, made)
+
+    def entropy(self) -> Any:
+        p = inner(self.probs)
+        low = tc.log1p(-p)
+        return self.mean * (low - p.log()) - self._log_whole() - low
 
 
 class Binomial(ByOdds):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from tcdsl import library as tc
 from tcdsl.autograd import modes
 from tcdsl.core import Size, Tensor
-from tcdsl.distributions.constraints import Constraint
+from tcdsl.distributions.constraints import is_dependent
 
 __all__ = ["Distribution", "broadcast_all"]
 
@@ -41,7 +41,7 @@ class Distribution:
         Of the distributions, and of a sample of one.
     """
 
-    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     support: Any = None
     has_rsample = False
     has_enumerate_support = False
@@ -49,6 +49,32 @@ class Distribution:
     batch_shape = Size(())
     event_shape = Size(())
     _validate_args = __debug__
+
+    def __init__(
+        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
+    ) -> None:
+        """Take the shapes of a distribution of the caller's, and look at its parameters."""
+        self.batch_shape, self.event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check(self.arg_constraints)
+
+    _batch_shape = property(lambda self: self.batch_shape)
+    _event_shape = property(lambda self: self.event_shape)
+
+    def _check(self, names: Any) -> None:
+        """Refuse parameters that are no such; those that follow from others are not asked for."""
+        for name in names:
+            constraint, value = self.arg_constraints.get(name), vars(self).get(name)
+            if constraint is None or value is None or is_dependent(constraint):
+                continue
+            if not constraint.check(value).all().item():
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape "
+                    f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
+                    f"{constraint!r}, but found invalid values:\n{value}"
+                )
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -68,14 +94,7 @@ class Distribution:
         self.batch_shape = Size(first.shape[:kept])
         self.event_shape = Size(first.shape[first.ndim - event_dim :] if event_dim else ())
         if self._validate_args:
-            for name, value in parameters.items():
-                constraint = self.arg_constraints.get(name)
-                if constraint is not None and not constraint.check(value).all().item():
-                    raise ValueError(
-                        f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of "
-                        f"distribution {self!r} to satisfy the constraint {constraint!r}, but "
-                        f"found invalid values:\n{value}"
-                    )
+            self._check(parameters)
 
     def _event_dim_of(self, name: str) -> int:
         constraint = self.arg_constraints.get(name)
@@ -144,6 +163,23 @@ class Distribution:
         """Return all values, along a new first dimension."""
         raise NotImplementedError
 
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        """Return the shape of samples, as distributions of callers ask for it."""
+        return Size(self._shape(sample_shape))
+
+    def _validate_sample(self, value: Any) -> None:
+        """Refuse what no sample may be, as distributions of callers do."""
+        self._checked(value)
+
+    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+        """Return an object to fill in `expand`, as distributions of callers ask for it."""
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
     def _shape(self, sample_shape: Any = ()) -> tuple[int, ...]:
         return (*sample_shape, *self.batch_shape, *self.event_shape)
 
@@ -160,16 +196,19 @@ class Distribution:
                     f"Value is not broadcastable with batch_shape+event_shape: "
                     f"{tuple(value.shape)} vs {own}."
                 )
-        if self.support is not None and not self.support.check(value).all().item():
+        support = self.support
+        if support is None or is_dependent(support):
+            return value
+        if not support.check(value).all().item():
             raise ValueError(
                 f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the "
-                f"support ({self.support!r}) of the distribution {self!r}, but found invalid "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid "
                 f"values:\n{value}"
             )
         return value
 
     def __repr__(self) -> str:
         names = self.arg_constraints if self._shown else ()
-        held = {n: vars(self)[n] for n in names if n in vars(self)}
+        held = {n: vars(self)[n] for n in names if isinstance(vars(self).get(n), Tensor)}
         parts = [f"{n}: {v if v.numel() == 1 else v.size()}" for n, v in held.items()]
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -11,18 +11,28 @@ from tcdsl import linalg
 from tcdsl.distributions.continuous import (
     Cauchy,
     Exponential,
+    Gumbel,
     HalfNormal,
     Laplace,
     Normal,
+    Pareto,
     Uniform,
 )
-from tcdsl.distributions.counts import Bernoulli, Binomial, Geometric, Poisson
+from tcdsl.distributions.counts import (
+    Bernoulli,
+    Binomial,
+    ContinuousBernoulli,
+    Geometric,
+    Poisson,
+)
 from tcdsl.distributions.gammas import Beta, Gamma
 from tcdsl.distributions.joint import Dirichlet, Independent, MultivariateNormal, sum_last
 from tcdsl.distributions.kinds import Categorical, OneHotCategorical
-from tcdsl.distributions.transformed import LogNormal
+from tcdsl.distributions.transformed import LogNormal, TransformedDistribution
 
 __all__ = ["kl_divergence", "register_kl"]
+
+_EULER = 0.5772156649015329
 
 Divergence = Callable[[Any, Any], Any]
 _KNOWN: dict[tuple[type, type], Divergence] = {}
@@ -176,3 +186,51 @@ def _independent(p: Any, q: Any) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
     return sum_last(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli(p: Any, q: Any) -> Any:
+    whole = p._log_whole() + tc.log1p(-p.probs) - q._log_whole() - tc.log1p(-q.probs)
+    return p.mean * (p.logits - q.logits) + whole
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel(p: Any, q: Any) -> Any:
+    ratio, apart = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    spread = (tc.lgamma(1 + ratio) - apart).exp()
+    return -ratio.log() + apart + ratio * _EULER + spread - (1 + _EULER)
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Any, q: Any) -> Any:
+    ratio = q.alpha / p.alpha
+    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return tc.where(p.scale < q.scale, math.inf, found)
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: Any, q: Any) -> Any:
+    if p.event_shape != q.event_shape or [*map(repr, p.transforms)] != [*map(repr, q.transforms)]:
+        raise NotImplementedError
+    dims = len(p.event_shape) - len(p.base_dist.event_shape)
+    return sum_last(kl_divergence(p.base_dist, q.base_dist), dims)
+
+
+def _never_there(p: Any, q: Any) -> Any:
+    """Return inf: p has numbers where q has none."""
+    like = p.mean
+    return like.new_full(like.shape, math.inf)
+
+
+_SHARES = (Beta, ContinuousBernoulli, Uniform)
+_BEYOND: dict[type, tuple[type, ...]] = {
+    **dict.fromkeys((Normal, Laplace, Gumbel), (*_SHARES, Exponential, Gamma, Pareto)),
+    **dict.fromkeys((Exponential, Gamma), (*_SHARES, Pareto)),
+    Pareto: _SHARES,
+    Beta: (Pareto,),
+    ContinuousBernoulli: (Pareto,),
+    Poisson: (Bernoulli, Binomial),
+}
+for _p, _kinds in _BEYOND.items():
+    for _q in _kinds:
+        register_kl(_p, _q)(_never_there)

@@ -149,12 +149,8 @@ class LowRankMultivariateNormal(Distribution):
 
     arg_constraints = {
         "loc": c.real_vector,
-        "cov_factor": c.Constraint(
-            "IndependentConstraint(Real(), 2)", lambda x: (x == x).flatten(-2).all(-1), 2
-        ),
-        "cov_diag": c.Constraint(
-            "IndependentConstraint(GreaterThan(lower_bound=0.0), 1)", lambda x: (x > 0).all(-1), 1
-        ),
+        "cov_factor": c.independent(c.real, 2),
+        "cov_diag": c.independent(c.positive, 1),
     }
     support = c.real_vector
     has_rsample = True

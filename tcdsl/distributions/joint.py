@@ -183,6 +183,13 @@ class Independent(Distribution):
     mode = property(lambda self: self.base_dist.mode)
     variance = property(lambda self: self.base_dist.variance)
 
+    @property
+    def support(self) -> Any:
+        """What samples may be, all of their elements at once."""
+        of_each = self.base_dist.support
+        more = self.reinterpreted_batch_ndims
+        return of_each if of_each is None or not more else c.independent(of_each, more)
+
     def expand(self, batch_shape: Any) -> Any:
         kept = len(self.batch_shape)
         base = self.base_dist.expand((*batch_shape, *self.base_dist.batch_shape[kept:]))
@@ -251,7 +258,8 @@ class MixtureSameFamily(Distribution):
             found = of_each.check(value.unsqueeze(at))
             return found.all(-1) if found.ndim else found
 
-        return c.Constraint(of_each.shown, check, of_each.event_dim, of_each.is_discrete)
+        shown = f"MixtureSameFamilyConstraint({of_each!r})"
+        return c.Constraint(shown, check, of_each.event_dim, of_each.is_discrete)
 
     def expand(self, batch_shape: Any) -> Any:
         made = copy.copy(self)

@@ -15,11 +15,13 @@ from tcdsl.distributions import transforms as t
 from tcdsl.distributions.continuous import Normal, open_uniform
 from tcdsl.distributions.counts import ByOdds
 from tcdsl.distributions.distribution import Distribution
-from tcdsl.distributions.joint import sum_last
+from tcdsl.distributions.joint import Independent, sum_last
 from tcdsl.distributions.kinds import ByWeights
+from tcdsl.distributions.shaping import StickBreakingTransform
 
 __all__ = [
     "LogNormal",
+    "LogisticNormal",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
     "TransformedDistribution",
@@ -46,19 +48,27 @@ class TransformedDistribution(Distribution):
         if validate_args is not None:
             self._validate_args = validate_args
         self.transforms = [transforms] if isinstance(transforms, t.Transform) else list(transforms)
-        self.base_dist = base_distribution
-        own = len(base_distribution.event_shape)
-        event_dim = max([own, *(p.event_dim for p in self.transforms)])
+        whole = t.ComposeTransform(self.transforms)
+        inside = len(base_distribution.event_shape)
         shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
-        for part in self.transforms:
-            if isinstance(part, t.AffineTransform):
-                sizes = (tuple(getattr(v, "shape", ())) for v in (part.loc, part.scale))
-                shape = tuple(tc.broadcast_shapes(shape, *sizes))
-        self.base_dist = base_distribution.expand(shape[: len(shape) - own])
-        self.batch_shape = Size(shape[: len(shape) - event_dim])
-        self.event_shape = Size(shape[len(shape) - event_dim :])
+        if len(shape) < whole.event_dim:
+            raise ValueError(
+                f"base_distribution needs to have shape with size at least {whole.event_dim}, but "
+                f"got {Size(shape)}."
+            )
+        behind = whole.forward_shape(shape)
+        before = whole.inverse_shape(behind)
+        base = base_distribution.expand(before[: len(before) - inside])
+        if (more := whole.event_dim - inside) > 0:
+            base = Independent(base, more)
+        self.base_dist = base
+        event_dim = max(whole.out_dim, inside + whole.out_dim - whole.event_dim)
+        cut = len(behind) - event_dim
+        self.batch_shape, self.event_shape = Size(behind[:cut]), Size(behind[cut:])
         if self.transforms:
-            self.support = self.transforms[-1].codomain
+            support = self.transforms[-1].codomain
+            more = event_dim - support.event_dim
+            self.support = c.independent(support, more) if more > 0 else support
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -68,7 +78,7 @@ class TransformedDistribution(Distribution):
     def expand(self, batch_shape: Any) -> Any:
         made = copy.copy(self)
         made.batch_shape = Size(tuple(batch_shape))
-        whole = (*batch_shape, *self.event_shape)
+        whole = t.ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self.event_shape))
         made.base_dist = self.base_dist.expand(
             whole[: len(whole) - len(self.base_dist.event_shape)]
         )
@@ -92,6 +102,7 @@ class TransformedDistribution(Distribution):
         for part in reversed(self.transforms):
             x = part._inverse(y)
             slope = part.log_abs_det_jacobian(x, y)
+            event_dim += part.event_dim - part.out_dim
             slopes = slopes + sum_last(slope, event_dim - part.event_dim)
             y = x
         base = self.base_dist.log_prob(y)
@@ -129,6 +140,20 @@ class LogNormal(TransformedDistribution):
 
     def entropy(self) -> Any:
         return self.base_dist.entropy() + self.loc
+
+
+class LogisticNormal(TransformedDistribution):
+    """Shares whose logarithms are normal but for their sum, which is 1: one more than numbers."""
+
+    arg_constraints = {"loc": c.real, "scale": c.positive}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args)
+        base = base if len(base.batch_shape) else base.expand((1,))
+        super().__init__(base, StickBreakingTransform(), validate_args)
+
+    loc = property(lambda self: self.base_dist.base_dist.loc)
+    scale = property(lambda self: self.base_dist.base_dist.scale)
 
 
 class _LogitRelaxedBernoulli(ByOdds):

@@ -17,7 +17,8 @@ OURS = SimpleNamespace(t=library, d=distributions)
 THEIRS = SimpleNamespace(t=torch, d=torch.distributions)
 PARAMETERS = {"A": [[0.5, 1.2], [2.5, 0.3]], "B": [1.7, 0.8], "P": [0.2, 0.7],
               "W": [[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]], "L": [[2.0, 0.0], [-0.7, 0.5]],
-              "M": [[2.0, 0.6], [0.6, 1.5]], "N": [4.0, 4.0]}  # fmt: skip
+              "M": [[2.0, 0.6], [0.6, 1.5]], "N": [4.0, 4.0],
+              "X": [[1.0, 0, 0], [0.6, 0.8, 0], [0.48, 0.64, 0.6]]}  # fmt: skip
 
 # What it is, values that samples may have.
 CASES = """
@@ -56,7 +57,15 @@ d.Dirichlet(A) | t.stack([P, 1 - P], -1)
 d.MultivariateNormal(A, scale_tril=L.tril().exp().tril()) | A * 2
 d.MultivariateNormal(B, M) | B * 2
 d.MultivariateNormal(B, precision_matrix=M) | B * 2
+d.ContinuousBernoulli(P) | P
+d.ContinuousBernoulli(logits=A * 1e-4) | P
+d.LKJCholesky(2, B) | t.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=t.float64)
+d.Wishart(B + 3, M) | M * 2
+d.Wishart(B + 3, scale_tril=M.tril()) | M
+d.Wishart(B + 3, precision_matrix=M) | M
 d.Independent(d.Normal(A, B), 1) | A * 3
+d.LogisticNormal(A, B) | W
+d.TransformedDistribution(d.Normal(W, 1.0), d.CorrCholeskyTransform()) | X
 d.TransformedDistribution(d.Normal(A, B), [d.TanhTransform()]) | P
 d.TransformedDistribution(d.Normal(A, B), [d.AffineTransform(B, 2.0), d.ExpTransform()]) | A
 d.TransformedDistribution(d.Normal(A, B), [d.SigmoidTransform().inv, d.ExpTransform()][1:]) | A
@@ -84,7 +93,33 @@ d.Categorical(W) | d.Categorical(W.flip(0))
 d.OneHotCategorical(W) | d.OneHotCategorical(logits=W)
 d.MultivariateNormal(A, M) | d.MultivariateNormal(B, scale_tril=M.tril())
 d.Independent(d.Normal(A, B), 1) | d.Independent(d.Normal(B, A), 1)
+d.Gumbel(A, B) | d.Gumbel(B, A)
+d.Pareto(A, B) | d.Pareto(B, A)
+d.ContinuousBernoulli(P) | d.ContinuousBernoulli(1 - P)
+d.Normal(A, B) | d.Gamma(A, B)
+d.LogisticNormal(A, B) | d.LogisticNormal(B, A)
 """.strip().splitlines()
+
+TRANSFORMS = """
+CatTransform([T.ExpTransform(), T.AffineTransform(0.0, 2.0)], -1, [1, 2]) | W
+StackTransform([T.ExpTransform(), T.AffineTransform(0.0, 2.0), T.ExpTransform()], -1) | W
+IndependentTransform(T.ExpTransform(), 1) | W
+ComposeTransform([T.StickBreakingTransform(), T.StickBreakingTransform().inv]) | W
+ComposeTransform([T.AffineTransform(0.0, 2.0), T.StickBreakingTransform()]) | W
+CorrCholeskyTransform() | W
+CumulativeDistributionTransform(d.Normal(t.zeros((), dtype=t.float64), 1.0)) | W
+LowerCholeskyTransform() | X
+PositiveDefiniteTransform() | M
+ReshapeTransform((3,), (1, 3)) | W
+SoftmaxTransform() | W
+StickBreakingTransform() | W
+""".strip().splitlines()
+CONSTRAINTS = """
+real positive nonnegative unit_interval interval(-1.0,3.0) greater_than(2.0) greater_than_eq(2.0)
+less_than(1.0) half_open_interval(0.0,1.0) simplex lower_cholesky corr_cholesky positive_definite
+positive_semidefinite real_vector independent(c.positive,1) cat([c.real,c.positive],-1,[1,2])
+stack([c.real,c.positive,c.real],-1) boolean
+"""
 
 REFUSALS = """
 d.Normal(B, -B) | d.Normal(A, B).log_prob(A * float("nan")) | d.Bernoulli(P, logits=P)
@@ -295,3 +330,77 @@ def test_distributions_are_shown_as_pytorchs(monkeypatch: pytest.MonkeyPatch) ->
             )
         )
     assert shown[:3] == shown[3:]
+
+
+@sampled("case", TRANSFORMS, keep=1, wide=4)
+def test_a_transform_is_pytorchs(case: str) -> None:
+    made, value = case.split(" | ")
+    found = []
+    for u in (OURS, THEIRS):
+        names = {**_names(u), "T": u.d.transforms}
+        transform, x = eval(f"T.{made}", names), eval(value, names)
+        y = transform(x)
+        parts = [y, transform.inv(y)]
+        if transform.bijective and "Definite" not in made and "Lower" not in made:
+            parts.append(transform.log_abs_det_jacobian(x, y))
+        dims = transform.domain.event_dim, transform.codomain.event_dim
+        shapes = transform.forward_shape(x.shape), transform.inverse_shape(y.shape)
+        found.append((parts, dims, [tuple(s) for s in shapes], transform.bijective))
+    for mine, real in zip(found[0][0], found[1][0], strict=True):
+        _close(mine, real, case)
+    assert found[0][1:] == found[1][1:]
+
+
+@sampled("said", CONSTRAINTS.split(), keep=1, wide=4)
+def test_constraints_know_their_transforms(said: str) -> None:
+    x = [[0.3, -0.4, 0.7], [0.1, 0.2, -0.3], [0.5, 0.0, -0.6]]
+    found = []
+    for u in (OURS, THEIRS):
+        c = u.d.constraints
+        constraint = eval(f"c.{said}", {"c": c})
+        made = [repr(constraint), constraint.event_dim, constraint.is_discrete]
+        for onto in (u.d.biject_to, u.d.transform_to):
+            try:
+                transform = onto(constraint)
+            except NotImplementedError as e:
+                made.append(str(e))
+                continue
+            y = transform(u.t.tensor(x, dtype=u.t.float64))
+            made += [repr(transform), _numbers(y).round(decimals=9).tolist()]
+            made.append(constraint.check(y).tolist())
+        found.append(made)
+    assert found[0] == found[1]
+
+
+def test_distributions_of_callers_have_what_they_ask_for() -> None:
+    told = []
+    for u in (OURS, THEIRS):
+        c, distributions_utils = u.d.constraints, u.d.utils
+
+        class Triangle(u.d.Distribution):  # type: ignore[name-defined,misc]
+            arg_constraints = {"width": c.positive}  # noqa: RUF012
+
+            def __init__(self, low: Any, width: Any, validate_args: Any = None) -> None:
+                self.low, self.width = distributions_utils.broadcast_all(low, width)  # noqa: B023
+                super().__init__(self.low.shape, validate_args=validate_args)
+
+            @c.dependent_property(is_discrete=False, event_dim=0)  # type: ignore[untyped-decorator]
+            def support(self) -> Any:
+                return c.interval(self.low, self.low + self.width)  # noqa: B023
+
+            def log_prob(self, value: Any) -> Any:
+                self._validate_sample(value)
+                return (2 * (value - self.low) / self.width**2).log()
+
+        made = Triangle(u.t.tensor([0.0, 1.0]), 2.0)
+        values = [made.log_prob(u.t.tensor([1.0, 2.0])).tolist(), tuple(made.batch_shape)]
+        values.append(tuple(made._extended_shape((3,))))
+        for wrong in (
+            lambda: made.log_prob(u.t.tensor([5.0, 2.0])),  # noqa: B023
+            lambda: Triangle(u.t.tensor(0.0), u.t.tensor(-1.0)),  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=r"satisfy the constraint|within the support") as e:
+                wrong()
+            values.append(str(e.value))
+        told.append(values)
+    assert told[0] == told[1]
