@@ -18,6 +18,7 @@ from tests.codegen.under_configs import narrower
 
 pytestmark = pytest.mark.cc
 RNG = np.random.default_rng(20)
+ZEN4 = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.6, 1, crosses_lines=True)
 
 
 def rand(*shape: int, dtype: str = "float32") -> Array:
@@ -106,6 +107,14 @@ def test_the_choice_for_any_number_of_images_hangs_on_none() -> None:
     product = problem("def f(float(N,K) A, float(K,M) B) -> (O) { O(n,m) +=! A(n,k) * B(k,m) }",
                       rand(30, 40), rand(40, 50))  # fmt: skip
     assert not is_opened(product)
+
+
+def test_few_terms_are_summed_by_tiles_that_go_to_few_pieces_of_lines() -> None:
+    """A tile turned around writes a piece of a line for each column: of 14 or 16 pixels, not 6."""
+    stem = forward((2, 3, 56, 56), (64, 3, 7, 7), stride=2, pad=3)
+    few = forward((2, 3, 32, 32), (32, 3, 3, 3))
+    assert "convolution 14x2" in titles_of(stem, ZEN4)
+    assert "convolution 16x1" in titles_of(few, ZEN4)
 
 
 def test_a_padded_image_is_not_copied() -> None:
