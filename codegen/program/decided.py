@@ -30,12 +30,16 @@ _COMPARED = ("<", "<=", ">", ">=", "==")
 def decided(program: Program, sizes: Sizes) -> Program:
     """Return a program without the conditions that hold, or do not, at all points.
 
-    A padding before a contraction stays one: its form reads the image itself, without a copy.
+    A padding before a contraction stays one, whose form reads the image itself, without a copy; of
+    which no element is outside it is a plain read, that all forms have inside the sum (`inline`).
     """
     made = []
     for i, s in enumerate(program.statements):
-        is_held = s.is_ragged or has_padding(program.statements[i : i + 2])
-        made.append(s if is_held else _decided(s, sizes))
+        new = s if s.is_ragged else _decided(s, sizes)
+        is_held = has_padding(program.statements[i : i + 2]) and not isinstance(
+            new.value, typed.Read
+        )
+        made.append(s if is_held else new)
     if all(new is old for new, old in zip(made, program.statements, strict=True)):
         return program
     return replace(program, statements=tuple(made))

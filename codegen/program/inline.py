@@ -67,7 +67,7 @@ def _inlinable(program: Program, s: Statement, consumers: Sequence[Statement]) -
         return False
     if buffer.role == "return" and buffer.dtype.is_half:  # storing would round it
         return False
-    nodes = _size(s.value)
+    nodes = 0 if _is_view(s) else _size(s.value)
     reads = [(c, r) for c in consumers for r in c.reads() if r.tensor == s.target]
     distinct = len({(c.target, r.subs) for c, r in reads})
     ends = (e for c in consumers for r in c.ranges for e in r.bounds or ())
@@ -87,6 +87,19 @@ def _inlinable(program: Program, s: Statement, consumers: Sequence[Statement]) -
         if _size(c.value) + nodes > _LARGEST_VALUE:
             return False
     return True
+
+
+def _is_view(s: Statement) -> bool:
+    """Whether a statement is a read of elements that lie as it has them: each index, and a number.
+
+    A padding of which no element is outside is one.
+    """
+    if not isinstance(s.value, typed.Read) or len(s.value.subs) != len(s.subs):
+        return False
+    if s.value.dtype != s.value.dtype.computed:
+        return False
+    places = [(affine_of(at), affine_of(to)) for at, to in zip(s.value.subs, s.subs, strict=True)]
+    return all(a is not None and t is not None and a.terms == t.terms for a, t in places)
 
 
 def _size(e: typed.Expr) -> int:

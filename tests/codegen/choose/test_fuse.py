@@ -79,7 +79,7 @@ def test_what_shares_rows_passes_what_does_not() -> None:
     ("body", "why"),
     [
         ("s(n) +=! A(n,m)  B(m) +=! A(n,m) * s(n)  O(n,m) = A(n,m) * s(n) * B(m)", "it reads B"),
-        ("O(n,m) = A(n,m)  s(n) +=! O(n,m)  B(m) +=! O(n,m) * s(n)  O(n,m) = O(n,m) * s(n)",
+        ("O(n,m) = -A(n,m)  s(n) +=! O(n,m)  B(m) +=! O(n,m) * s(n)  O(n,m) = O(n,m) * s(n)",
          "B reads what it overwrites"),
     ],
 )  # fmt: skip

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.program.bounds import bounds_of
 from tcdsl.codegen.program.decided import decided
 from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.types import typed
-from tests.codegen.harness import Case, Problem, differential, problem
+from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 
 N = 40
 DECIDED = [
@@ -67,3 +69,26 @@ def test_a_quotient_that_wraps_is_no_bound() -> None:
 @pytest.mark.cc
 def test_values_stay_what_they_are() -> None:
     differential([Case(line(body), exact=True) for body in DECIDED + STAYS], terms=3)
+
+
+POINTS = """def conv(float(N,C,H,W) I, float(F,C,1,1) K) -> (O) {
+  O(n,f,y,x) +=! pad(I(n, c, 2*y + i, 2*x + j), 0) * K(f,c,i,j) where y in 0:4, x in 0:6 }"""
+SHIFTED = """def f(float(N,M) A, float(M,K) B) -> (O) {
+  T(i,j) = A(i + 1, j) where i in 0:N-1, j in 0:M-1
+  O(i,k) +=! T(i,j) * B(j,k) where i in 0:N-1, j in 0:M-1 }"""
+
+
+def test_a_padding_without_an_outside_is_no_pass() -> None:
+    """Nor is a copy of what lies as it did, before a sum of products."""
+    rng = np.random.default_rng(5)
+
+    def of(text: str, *shapes: tuple[int, ...]) -> Problem:
+        return problem(text, *(rng.standard_normal(s, dtype=np.float32) for s in shapes))
+
+    points = of(POINTS, (2, 3, 7, 11), (5, 3, 1, 1))
+    found = [points, of(SHIFTED, (5, 7), (7, 4)), of(SHIFTED, (1, 7), (7, 4))]
+    for p in found[:2]:
+        spec = spec_of(p, exact=True)
+        config = compiler.default_config(p.program, spec, detect(), p.sizes)
+        assert not config.group(1), config
+    differential([Case(p, exact=True) for p in found], terms=7)
