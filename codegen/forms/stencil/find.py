@@ -163,13 +163,16 @@ def _find_weights(ctx: Context) -> Stencil | None:
         return None  # what taps alone decide has no inside
     rows = [r for r in sums if r != lane]
     row = rows[-1] if rows else None
-    outer = tuple(r for r in first.ranges if r not in (lane, row, *kept))
+    others = tuple(r for r in first.ranges if r not in (lane, row, *kept))
     used = [frozenset(n for e in r.subs for n in indices_of(e)) for r in first.reads()]
-    if any(r.name not in names for r in outer if r.kind == "output" for names in used):
+    if any(r.name not in names for r in others if r.kind == "output" for names in used):
         return None  # a product for register tiles
-    taps = _values(ctx, kept, _MOST_SUMS)  # last: the sizes of a call are asked for
+    # last: the sizes of a call are asked for. Of a large window a unit has a row
+    found = (_values(ctx, kept[n:], _MOST_SUMS) for n in range(len(kept)))
+    taps = next((x for x in found if x is not None), None)
     if taps is None:
         return None
+    outer = (*others, *kept[: len(kept) - len(taps)])
     bits = vexpr.width_of((bare(ctx, first, first.value),))
     assert bits is not None, "types fit"
     return Stencil((first,), (), lane, row, outer, taps, bits, row is not None, False)

@@ -107,6 +107,7 @@ def given(text: str, **generics: int) -> str:
 
 WEIGHTS = """def f<S=1, P=1>(float(N,C,H,W) I, float(N,C,A,B) G) -> (float(C,3,3) D) {
   D(c,i,j) +=! G(n,c,h,w) * pad(I(n, c, S*h + i - P, S*w + j - P), 0) }"""
+WEIGHTS_7 = WEIGHTS.replace("(C,3,3)", "(C,7,7)")
 WEIGHTS_5 = (
     "def f(float(N) A, float(M) G) -> (float(5) D) { D(k) +=! G(i) * A(i + k) where i in 0:M }"
 )
@@ -237,6 +238,11 @@ def test_where_masks_are_slow_no_store_has_one_and_pairs_stay_woven() -> None:
     assert "tc_load2w_" in text
 
 
+def test_of_a_large_window_a_unit_sums_for_a_row_of_taps() -> None:
+    p = problem(given(WEIGHTS_7, P=3), floats(1, 2, 5, 6), floats(1, 2, 5, 6))
+    assert is_stencil(p, exact=True)
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_gradients_by_weights() -> None:
@@ -252,6 +258,9 @@ def test_gradients_by_weights() -> None:
         a, b = (h - 1) // s + 1, (w - 1) // s + 1
         found.append(problem(given(WEIGHTS, S=s), floats(n, c, h, w), floats(n, c, a, b)))
     found += [problem(WEIGHTS_5, floats(n), floats(n - 4)) for n in (4, 5, 37)]
+    for s, (n, c, h, w) in ((1, (2, 3, 9, 21)), (1, (1, 2, 2, 3)), (2, (1, 2, 11, 40))):
+        text, adjoint = given(WEIGHTS_7, S=s, P=3), ((h - 1) // s + 1, (w - 1) // s + 1)
+        found.append(problem(text, floats(n, c, h, w), floats(n, c, *adjoint)))
     assert is_stencil(found[0], exact=True)
     assert is_stencil(found[-1], exact=True)
     cases = both(*found)
