@@ -253,12 +253,23 @@ class Kernels:
 
 def packer_name(panel: Panel, name: str, p: Packer) -> str:
     """Return what packs an operand, "a" or "b"."""
-    return Packing(p).name if panel.shares else f"{panel.prefix}_pack_{name}"
+    return Packing(p).name if _is_shared(panel, p) else f"{panel.prefix}_pack_{name}"
 
 
 def pack_function(panel: Panel, name: str, p: Packer) -> Function:
     """Return that function, or what stands for it."""
-    return declared(Packing(p)) if panel.shares else packing(packer_name(panel, name, p), p)
+    own = packer_name(panel, name, p)
+    return declared(Packing(p)) if _is_shared(panel, p) else packing(own, p)
+
+
+def _is_shared(panel: Panel, p: Packer) -> bool:
+    """Whether a packer is the library's.
+
+    Also at known sizes where it turns squares around: they are the most of what a compiler works on
+    there, and all machines have those of float32, which the next sizes want.
+    """
+    is_plain = p.source == p.dtype and p.word is None and not (p.x_table or p.k_table)
+    return panel.shares or (p.unit == "k" and is_plain)
 
 
 def joiner_name(panel: Panel) -> str:

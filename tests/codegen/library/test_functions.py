@@ -32,6 +32,7 @@ from tcdsl.codegen.library import functions
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
@@ -52,7 +53,9 @@ from tests.codegen.harness import assert_same, call, expected, problem, spec_of
 from tests.tiers import sampled
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+MM_T = MM.replace("B(k,n)", "B(n,k)").replace("(K,N) B", "(N,K) B")
 V16, V4, INTS = Vector(FLOAT32, 16), Vector(FLOAT64, 4), Vector(INT32, 16)
+MACHINE = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.0, 2)
 UNITS: tuple[Unit, ...] = ("x", "k", "batch", "none")
 
 
@@ -223,6 +226,14 @@ def test_a_forked_child_calls_the_same_functions(rng: np.random.Generator) -> No
             os._exit(failed)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert_same(call(address, p, 1, rng), expected(p), terms=40)
+
+
+def test_known_sizes_have_all_but_what_turns_squares_around(rng: np.random.Generator) -> None:
+    x, w = (rng.normal(size=s).astype(np.float32) for s in ((24, 48), (64, 48)))
+    for text, second, imported in ((MM_T, w, ["tc_pack_k_v16f32_f32"]), (MM, w.T.copy(), [])):
+        p = problem(text, x, second)
+        unit = compiler.lower(p.program, spec_of(p, exact=True), Config(), MACHINE, p.sizes, "mm")
+        assert [f.name for f in unit.functions if f.linkage == "import"] == imported
 
 
 @pytest.mark.cc
