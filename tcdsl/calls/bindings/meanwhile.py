@@ -32,7 +32,7 @@ MAX_GENERIC = 3  # layout classes that get an executable of their own; others sh
 SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
 FOLLOWS = True  # tests count what they compile
-MEANWHILE = 3  # sizes that have their own while that for all is built
+MEANWHILE = 4  # sizes that have their own while that for all is built: a GPT has five layers
 _MAX_SERVED = 16384  # sizes that are known to have that for all
 _primed: set[str] = set()  # functions of the library that this process has had compiled aside
 
