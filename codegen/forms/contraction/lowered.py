@@ -128,6 +128,8 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
         Eval(Call(planning.name, (*args, to), None)),
     ]
     chosen, half_cycles = planned(x, machine, place)
+    if panel.problem.natural and not x.packs_b:
+        chosen = replace(chosen, pack_b=b.c64(0))  # its lines are fetched a panel ahead
     if panel.problem.statement.is_ragged:
         more, chosen = _in_even_rows(ctx, x, chosen)
         plan += more

@@ -83,6 +83,11 @@ def test_a_large_factor_stays_as_it_lies_by_default(spec: str) -> None:
         chosen = compiler.default_config(p.program, asked, detect(), p.sizes)
         assert chosen.get("g0.columns") == "X.natural"
         assert not chosen.get("g0.pack_b"), "vectors are fetched ahead instead"
+    asked = spec_of(p, exact=False)
+    chosen = compiler.default_config(p.program, asked, detect(), p.sizes)
+    unit = compiler.lower_generic(p.program, asked, chosen, detect(), p.sizes, "odd")
+    packers = [f.name for f in unit.functions if f.name.startswith("tc_pack")]
+    assert len(packers) == (spec == ODD[1]), "of its other factor, whose rows lie side by side"
 
 
 def test_a_factor_that_many_rows_use_is_turned_around() -> None:
