@@ -18,7 +18,7 @@ from tcdsl.core import Tensor, is_grad_enabled
 from tcdsl.ops.internal import ones, zeros
 from tcdsl.ops.joins import stack
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
 Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -276,6 +276,26 @@ def jvp(
     product = found if known else call.free(found)
     value = call.free(call.made)
     return (value, product, call.free(call.aux)) if has_aux else (value, product)
+
+
+def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return a function's value, and a function of tangents: the Jacobian's product with them.
+
+    Parameters
+    ----------
+    func : callable
+    *primals : Tensor or containers of Tensors
+        Its arguments; tangents are as they are.
+    """
+    call = _Call("linearize", func, primals, False)
+
+    def pushed(*tangents: Any) -> Any:
+        along = leaves(tangents)
+        if [tuple(t.shape) for t in along] != [tuple(p.shape) for p in leaves(primals)]:
+            raise RuntimeError("linearize: Expected tangents of the shapes of the primals")
+        return call.free(filled(call.made, _pushed(call, along)))
+
+    return call.free(call.made), pushed
 
 
 def _jacobian(

@@ -1,6 +1,15 @@
 """Functions made of functions and calls of modules without their state: `torch.func`'s names."""
 
-from tcdsl.autograd.transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp
+from tcdsl.autograd.transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+)
 from tcdsl.autograd.vmapped import vmap
 from tcdsl.nn.utils.stateless import functional_call, stack_module_state
 
@@ -12,6 +21,7 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "linearize",
     "stack_module_state",
     "vjp",
     "vmap",

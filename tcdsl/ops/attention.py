@@ -93,7 +93,9 @@ def scaled_dot_product_attention(
     if enable_gqa:
         often = query.shape[-3] // key.shape[-3]
         key, value = (repeat_interleave(x, often, -3) for x in (key, value))
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = scale
+    if factor is None:  # of no features there are no products either
+        factor = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
     scores = matmul(query, transpose(key, -2, -1))
     if attn_mask is None:
         weights = (_causal_weights if is_causal else _weights)(scores, factor)

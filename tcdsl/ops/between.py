@@ -65,8 +65,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     x1, x2 = (
         x if tuple(x.shape[:-2]) == batch else expand(x, *batch, *x.shape[-2:]) for x in (x1, x2)
     )
-    if not x1.shape[-1]:
-        return x1.new_zeros(*batch, x1.shape[-2], x2.shape[-2])  # type: ignore[no-any-return]
+    if not x1.shape[-1]:  # sums of nothing, which are recorded
+        return x1.sum(-1).unsqueeze(-1) + x2.sum(-1).unsqueeze(-2)  # type: ignore[no-any-return]
     op = _NAMED.get(float(p))
     made: Tensor = _cdist_p(x1, x2, float(p)) if op is None else op(x1, x2)
     return made

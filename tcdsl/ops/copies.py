@@ -114,6 +114,11 @@ def _padding(
     rank = len(widths) // 2
     before, image = shape[: len(shape) - rank], shape[len(shape) - rank :]
     ends = [widths[2 * (rank - 1 - d) :][:2] for d in range(rank)]
+    if mode != "circular" and 0 in shape[len(shape) - rank - 1 :]:
+        raise RuntimeError(
+            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size "
+            f"and other non-zero dimensions for input, but got: {list(shape)}"
+        )
     for d, (n, (low, high)) in enumerate(zip(image, ends, strict=True)):
         if mode == "reflect" and max(low, high) >= n:
             raise RuntimeError(

@@ -196,7 +196,7 @@ class Forms:
     def _call(self, values: tuple[Any, ...]) -> Any:
         if not any(isinstance(v, Tensor) for v in values):
             raise TypeError(
-                f"{self.name}(): argument '{self.params[0]}' must be Tensor, not "
+                f"{self.name}(): argument '{self.params[0]}' (position 1) must be Tensor, not "
                 f"{type(values[0]).__name__}"
             )
         if self.meaning.shape is not None:

@@ -131,6 +131,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``sum(input1[i] * weight[o, i, j] * input2[j]) + bias[o]``."""
+    for d, x in enumerate((input1, input2), 1):
+        if x.shape[-1] != weight.shape[d]:
+            raise RuntimeError(
+                f"bilinear(): input{d} size does not match weight size: got {x.shape[-1]} but "
+                f"expected {weight.shape[d]}"
+            )
     found: Tensor = _bilinear(input1, input2, weight)
     return found if bias is None else found + bias
 

@@ -94,8 +94,8 @@ def interpolate(
             for s in (image, sizes)
         )
         raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input ({given}) output "
-            f"({found})"
+            f"Input and output sizes should be greater than 0, but got input ({given}) and "
+            f"output ({found})"
         )
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
@@ -314,6 +314,12 @@ def grid_sample(
             f"{list(shape)} and grid with"
         )
         raise RuntimeError(f"grid_sampler(): expected {said} sizes {list(places)}")
+    for d, n in enumerate(shape[2:], 2):
+        if not n:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input "
+                f"has sizes {list(shape)} with dimension {d} being empty"
+            )
     _, _, h, w = shape
     op = _sample(mode, edge, bool(align_corners), h * w < _INT32)
     return op(input.flatten(2), grid, h, w)  # type: ignore[no-any-return]

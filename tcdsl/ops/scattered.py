@@ -97,7 +97,8 @@ def scatter_reduce(
         return scatter_reduce(*rows, include_self=include_self).reshape(())  # type: ignore[no-any-return]
     dim = dim_of(dim, input.ndim)
     if not index.numel():
-        return input.clone()  # type: ignore[no-any-return]
+        same: Tensor = input.clone()
+        return same + src.narrow(0, 0, 0).sum() if src.requires_grad and src.ndim else same
     if index.ndim != input.ndim or src.ndim != input.ndim:
         raise RuntimeError(
             "scatter_reduce(): Index tensor must have the same number of dimensions as self and "

@@ -71,7 +71,7 @@ class Optimizer(Hooked):
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                f"but got {params.type()}: put it into a list"
+                f"but got {params.type()}"
             )
         self._no_hooks()
         defaults |= self.__dict__.pop("_words", {})

@@ -66,7 +66,7 @@ class RNNBase(Module):
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an "
-                f"element being zeroed, got {dropout}"
+                "element being zeroed"
             )
         if dropout > 0 and num_layers == 1:
             warnings.warn(

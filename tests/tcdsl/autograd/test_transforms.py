@@ -193,6 +193,14 @@ def test_modules_are_called_with_other_attributes() -> None:
     assert found[0] == found[1]
 
 
+def test_a_function_is_made_linear_once() -> None:
+    def program(u: Any, f: Any, x: Any) -> Any:
+        value, pushed = f.linearize(lambda a: {"y": (a * a).sin().sum(1)}, x)
+        return [value, pushed(u.ones_like(x)), pushed(x)]
+
+    _check(program)
+
+
 def test_tangents_beside_tensors() -> None:
     for u, ad in ((tc, forward_ad), (torch, torch.autograd.forward_ad)):
         x = u.tensor([0.5, -1.0])

@@ -16,6 +16,13 @@ pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
 TIES = [0.0, 1.0, 2.0], [0.5, 1.0, 2.0]
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "distances of no columns are recorded": lambda t, x: t.cdist(x([[]]), x([[], []])),
+    "nothing is combined by a recorded call": lambda t, x: t.ones(2, 3).scatter_reduce(
+        0, t.zeros(0, 3, dtype=t.int64), x([[1.0, 2, 3]]), "amax"
+    ),
+    "attention by no features": lambda t, x: _functional(t).scaled_dot_product_attention(
+        x([[[], []]]), x([[[], []]]), x([[[], []]])
+    ),
     "the first of equals has the gradient of fmax": lambda t, x: t.fmax(x(TIES[0]), x(TIES[1])),
     "and of fmin": lambda t, x: t.fmin(x(TIES[0]), x(TIES[1])),
     "the slope of xlogy at 0": lambda t, x: t.xlogy(x(TIES[0]), x(TIES[1])),
@@ -39,6 +46,10 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "products of a named type": lambda t, x: t.tensor([20, 10]).prod(0, dtype=t.int16),
 }
+
+
+def _functional(t: Any) -> Any:
+    return (nn if t is library else t.nn).functional
 
 
 @pytest.mark.parametrize("name", CALLS)

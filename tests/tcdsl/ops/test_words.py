@@ -15,6 +15,17 @@ pytestmark = pytest.mark.cc
 X, Y, V = u.ones(2, 3), u.ones(2, 3, 4), u.ones(3)
 D, N, IMAGE = V.double(), u.tensor([0, 1, 2]), u.ones(1, 3, 8, 8)
 WORDS: list[tuple[str, type[Exception], str]] = [
+    ("F.bilinear(X, X, u.ones(2, 3, 4))", RuntimeError,
+     "bilinear(): input2 size does not match weight size: got 3 but expected 4"),
+    ("F.pad(u.ones(1, 2, 0), (1, 1), mode='replicate')", RuntimeError,
+     "Expected 2D or 3D (batch mode) tensor with possibly 0 batch size and other non-zero "
+     "dimensions for input, but got: [1, 2, 0]"),
+    ("F.grid_sample(u.ones(1, 1, 0, 3), u.ones(1, 2, 2, 2), align_corners=False)", RuntimeError,
+     "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+     "[1, 1, 0, 3] with dimension 2 being empty"),
+    ("F.interpolate(u.ones(1, 2, 0), size=4)", RuntimeError,
+     "Input and output sizes should be greater than 0, but got input (W: 0) and output (W: 4)"),
+    ("u.relu(3)", TypeError, "relu(): argument 'input' (position 1) must be Tensor, not int"),
     ("V.dot(D)", RuntimeError,
      "dot : expected both vectors to have same dtype, but found Float and Double"),
     ("X.mm(X.double().t())", RuntimeError,
