@@ -16,9 +16,9 @@ from tcdsl.codegen.forms.contraction.library import (
     Streams,
     Tiles,
     declared,
+    packer_at_hand,
     picked_tile,
 )
-from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.packer import Packer
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
@@ -253,23 +253,13 @@ class Kernels:
 
 def packer_name(panel: Panel, name: str, p: Packer) -> str:
     """Return what packs an operand, "a" or "b"."""
-    return Packing(p).name if _is_shared(panel, p) else f"{panel.prefix}_pack_{name}"
+    return pack_function(panel, name, p).name
 
 
 def pack_function(panel: Panel, name: str, p: Packer) -> Function:
     """Return that function, or what stands for it."""
-    own = packer_name(panel, name, p)
-    return declared(Packing(p)) if _is_shared(panel, p) else packing(own, p)
-
-
-def _is_shared(panel: Panel, p: Packer) -> bool:
-    """Whether a packer is the library's.
-
-    Also at known sizes where it turns squares around: they are the most of what a compiler works on
-    there, and all machines have those of float32, which the next sizes want.
-    """
-    is_plain = p.source == p.dtype and p.word is None and not (p.x_table or p.k_table)
-    return panel.shares or (p.unit == "k" and is_plain)
+    own = f"{panel.prefix}_pack_{name}"
+    return declared(Packing(p)) if panel.shares else packer_at_hand(own, p)
 
 
 def joiner_name(panel: Panel) -> str:

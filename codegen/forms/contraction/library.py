@@ -363,5 +363,15 @@ def declared(f: LibraryFunction) -> Function:
     return Function(f.name, f.params, Block(()), "import")
 
 
+def packer_at_hand(own: str, p: Packer) -> Function:
+    """Return the packer of a nest of known sizes, named so, or what stands for it.
+
+    What turns squares around is the library's: it is the most of what a compiler works on there,
+    and all machines have that of float32, which the next sizes want.
+    """
+    is_plain = p.source == p.dtype and p.word is None and not (p.x_table or p.k_table)
+    return declared(Packing(p)) if p.unit == "k" and is_plain else packing(own, p)
+
+
 def _of(vector: Vector) -> str:
     return f"v{vector.lanes}{short_name(vector.dtype)}"

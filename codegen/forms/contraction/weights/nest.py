@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.contraction.library import packer_at_hand
 from tcdsl.codegen.forms.contraction.packer import Packer, Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of
 from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient
@@ -18,7 +19,7 @@ from tcdsl.codegen.forms.contraction.weights.schedule import (
 )
 from tcdsl.codegen.forms.contraction.weights.sliding import SlidingWeights
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Let, Opaque, Pointer, Stmt, Var
+from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Function, Let, Opaque, Pointer, Stmt, Var
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 
@@ -284,3 +285,8 @@ def packer_of(p: WeightGradient | SlidingWeights, lanes: int) -> Packer:
     elif p.b.stride(p.axes[-1].pixel.name) == ONE:
         unit = "k"
     return Packer(p.dtype, p.dtype, lanes, unit)
+
+
+def pack_function(prefix: str, p: WeightGradient | SlidingWeights, lanes: int) -> Function:
+    """Return the function that packs b, of this unit or of the library."""
+    return packer_at_hand(f"{prefix}_pack_b", packer_of(p, lanes))

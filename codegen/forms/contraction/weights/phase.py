@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tcdsl.codegen.forms.contraction.pack import packer
 from tcdsl.codegen.forms.contraction.packer import packer_params
 from tcdsl.codegen.forms.contraction.problem import Index
 from tcdsl.codegen.forms.contraction.register_tile import FIRST
@@ -25,6 +24,7 @@ from tcdsl.codegen.forms.contraction.weights.nest import (
     WeightNest,
     b_steps,
     is_cut,
+    pack_function,
     packer_of,
 )
 from tcdsl.codegen.forms.contraction.weights.schedule import parts
@@ -122,7 +122,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
     functions = [weight_kernel(name, t) for w in widths for name, _, _, t in _tiles(nest, w)]
     head: list[Stmt] = [] if nest.is_direct else [*nest.planned(), *nest.sums()]
     if nest.choice.pack:
-        functions.append(packer(f"{nest.prefix}_pack_b", packer_of(p, nest.lanes)))
+        functions.append(pack_function(nest.prefix, p, nest.lanes))
         packed = nest.pointer("packed_b")
         head.append(Let(packed, Cast(b.WORKSPACE, packed.type)))
     task, group, panel = nest.var("task"), nest.var("group"), nest.var("panel")
@@ -349,7 +349,7 @@ def _pack(nest: WeightNest, columns: int, starts: list[Expr], lengths: list[Expr
         b.c64(nest.width),
     )
     assert len(args) == len(packer_params(packer_of(p, nest.lanes)))
-    body: Stmt = Eval(Call(f"{nest.prefix}_pack_b", args, None))
+    body: Stmt = Eval(Call(pack_function(nest.prefix, p, nest.lanes).name, args, None))
     for v, extent in reversed(loops):
         body = b.loop(v, 0, extent, body)
     return body

@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcdsl.codegen.forms.contraction.lets import Lets, pick
-from tcdsl.codegen.forms.contraction.pack import packer
 from tcdsl.codegen.forms.contraction.packer import packer_params
 from tcdsl.codegen.forms.contraction.problem import Index, extent_of
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, intrinsic
 from tcdsl.codegen.forms.contraction.weights.finish import stored_rows
-from tcdsl.codegen.forms.contraction.weights.nest import LINE, Nest, packer_of
+from tcdsl.codegen.forms.contraction.weights.nest import LINE, Nest, pack_function, packer_of
 from tcdsl.codegen.forms.contraction.weights.schedule import SHORT, TASKS, parts
 from tcdsl.codegen.forms.contraction.weights.sliding import SlidingWeights
 from tcdsl.codegen.forms.contraction.weights.sliding_kernel import SlidingTile
@@ -251,7 +250,7 @@ def phase(nest: SlidingNest) -> list[Function]:
     )
     whole = nest.operands.declare(b.block(head, body, Return(b.const(0, INT32))))
     return [
-        packer(f"{nest.prefix}_pack_b", packer_of(p, nest.lanes)),
+        pack_function(nest.prefix, p, nest.lanes),
         *nest.tiles(),
         b.phase_function(f"{nest.prefix}_sums", whole),
     ]
@@ -332,7 +331,7 @@ def _pack(
     body: Stmt = b.block(
         Let(depth, b.mul(*lengths[first:])),
         Let(to, b.offset(nest.pointer("packed_b"), b.add(*target))),
-        Eval(Call(f"{nest.prefix}_pack_b", args, None)),
+        Eval(Call(pack_function(nest.prefix, p, nest.lanes).name, args, None)),
         # the last vector reads it; denormal numbers would slow it down
         Eval(intrinsic("tc_store", vector, behind, Const(0.0, vector))),
     )

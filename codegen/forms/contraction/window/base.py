@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.library import packer_at_hand
 from tcdsl.codegen.forms.contraction.pack import fill_table
 from tcdsl.codegen.forms.contraction.packer import Packer, Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem
@@ -15,7 +16,18 @@ from tcdsl.codegen.forms.contraction.window.problem import Convolution
 from tcdsl.codegen.forms.contraction.window.sliding import Sliding
 from tcdsl.codegen.forms.contraction.window.store import TileStore
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Cast, Const, Eval, Expr, Let, Pointer, Stmt, Var, Vector
+from tcdsl.codegen.loops.loopir import (
+    Cast,
+    Const,
+    Eval,
+    Expr,
+    Function,
+    Let,
+    Pointer,
+    Stmt,
+    Var,
+    Vector,
+)
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
@@ -134,6 +146,11 @@ class Nest(ABC):
         elif x.linear(self.run) == ONE:
             unit = "k"
         return Packer(self.dtype, self.dtype, self.lanes, unit, k_table=self.has_table)
+
+    @property
+    def pack(self) -> Function:
+        """The function that packs it, of this unit or of the library."""
+        return packer_at_hand(self.name("pack"), self.packer)
 
     def end_of_packed(self, depth: Expr | int, columns: Expr) -> Stmt:
         """Return the zeros behind a block, which the last vector of one that is not whole reads.

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from math import prod
 
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.pack import packer
 from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, known
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.problem import WindowSide
@@ -58,7 +57,7 @@ def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table]]:
     tables: list[Table] = []
     for nest in nests:
         head += nest.head()
-        functions.append(packer(nest.name("pack"), nest.packer))
+        functions.append(nest.pack)
         functions += (spec.function(name) for spec, name in nest.kernels.items())
         functions.append(nest.store.function(nest.name("store")))
         tables += (t for side in nest.conv.sides for t in nest.tap_tables(side))
@@ -133,7 +132,7 @@ def _pack(nest: WindowNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
         columns,
         b.c64(nest.columns),
     )
-    out: Stmt = Eval(Call(nest.name("pack"), args, None))
+    out: Stmt = Eval(Call(nest.pack.name, args, None))
     for v, i in reversed(list(zip(names, outer, strict=True))):
         out = b.loop(v, 0, known(i.extent), out)
     return b.block(out, nest.end_of_packed(depth(c), columns))

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcdsl.codegen.forms.contraction.lets import Lets, pick
-from tcdsl.codegen.forms.contraction.pack import packer
 from tcdsl.codegen.forms.contraction.problem import Index, extent_of
 from tcdsl.codegen.forms.contraction.register_tile import RegisterTile
 from tcdsl.codegen.forms.contraction.window.base import LINE, Nest
@@ -154,7 +153,7 @@ def phase(nest: SlidingNest) -> list[Function]:
     body = b.block(head, b.loop(nest.var("task"), b.BEGIN, b.END, _task(nest)))
     whole = nest.operands.declare(b.block(body, Return(b.const(0, INT32))))
     return [
-        packer(nest.name("pack"), nest.packer),
+        nest.pack,
         *nest.tiles(),
         nest.store.function(nest.name("store")),
         b.phase_function(nest.name("convolution"), whole),
@@ -204,7 +203,7 @@ def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
         columns,
         b.c64(nest.width),
     )
-    return b.block(Eval(Call(nest.name("pack"), args, None)), nest.end_of_packed(depth, columns))
+    return b.block(Eval(Call(nest.pack.name, args, None)), nest.end_of_packed(depth, columns))
 
 
 def _line(nest: SlidingNest, point: Point, block: tuple[Expr, Expr, Expr], cut: Cut) -> Stmt:
