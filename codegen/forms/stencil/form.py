@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.stencil.cost import point_ns
-from tcdsl.codegen.forms.stencil.inside import is_repeatable
+from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.lines import Cut
 from tcdsl.codegen.forms.stencil.nest import StencilNest, units_of
@@ -187,15 +187,15 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> tuple
     height = b.add(b.div(b.c64(points), b.max64(line, 1)), 1)
     known, all_rows = b.value_of(height), b.value_of(extent)
     if parts != _ANY and all_rows is not None:
-        count = max(1, -(-all_rows // parts))
-        return [], Cut(rows, vectors, b.c64(-(-count // rows) * rows), b.c64(along))
+        count = _full(all_rows, max(1, -(-all_rows // parts)), rows)
+        return [], Cut(rows, vectors, b.c64(count), b.c64(along))
     if known is not None and all_rows is not None:
         outer = prod(max(1, ctx.extent(r.extent)) for r in s.outer)
         if outer >= 16 * ctx.spec.threads and not ctx.machine.has_masks:
             known = max(known, _TALL // max(1, ctx.extent(s.lane.extent)))  # less often a border
         most = max(1, -(-all_rows // max(1, -(-4 * ctx.spec.threads // outer))))
-        count = min(max(1, all_rows), max(rows, min(known, most)))
-        return [], Cut(rows, vectors, b.c64(-(-count // rows) * rows), b.c64(along))
+        count = _full(all_rows, min(max(1, all_rows), max(rows, min(known, most))), rows)
+        return [], Cut(rows, vectors, b.c64(count), b.c64(along))
     if s.outer and not ctx.machine.has_masks:
         outer_points = b.mul(*(ctx.operands.size(r.extent) for r in s.outer))
         many = b.compare(">=", outer_points, 16 * ctx.spec.threads)
@@ -203,6 +203,16 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> tuple
         height = b.select(many, b.max64(height, tall), height)
     height = b.mul(b.ceil_div(height, rows), rows)
     return [], Cut(rows, vectors, height, b.c64(along))
+
+
+def _full(extent: int, count: int, rows: int) -> int:
+    """Return about so many rows for a unit, in whole blocks: the last unit too has one, if it can.
+
+    Else no unit takes rows at borders together (`StencilNest.rows_of`).
+    """
+    blocks = -(-count // rows)
+    near = (blocks, *(n for d in (1, 2) for n in (blocks + d, blocks - d) if n > 0))
+    return rows * next((n for n in near if has_parts_of(extent, n * rows, rows)), blocks)
 
 
 def _lanes(ctx: Context, s: Stencil) -> int:

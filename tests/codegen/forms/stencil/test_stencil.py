@@ -230,6 +230,14 @@ def test_factors_that_registers_do_not_hold_stay_in_memory() -> None:
     assert " h0 = " not in text
 
 
+def test_units_leave_no_rest_that_is_less_than_a_block() -> None:
+    """Else rows at borders would go one by one: 26 of them in blocks of 4, of few images."""
+    sizes = {"N": 1, "C": 3, "H": 26, "W": 9, "KH": 5, "KW": 5}
+    text = tcdsl.define(given(DEPTHWISE, P=2)).text(sizes)
+    assert "[stencil 4x1]" in text
+    assert text.count("step = h + 4 - h_at;") == 2
+
+
 @pytest.mark.cc
 @pytest.mark.skipif("detect().has_masks")
 def test_where_masks_are_slow_no_store_has_one_and_pairs_stay_woven() -> None:
