@@ -110,9 +110,9 @@ class TuningStore:
         with self._writing():
             self._db[TRIALS].insert_all(rows, ignore=True)
         self._inherit(key)
-        mine = {
-            row.config.to_json(): row for row in self._unfinished(key) if row.owner == self._owner
-        }
+        places = ", ".join("?" * len(wanted))
+        ours = self._unfinished(key, f"owner = ? AND config IN ({places})", self._owner, *wanted)
+        mine = {row.config.to_json(): row for row in ours}
         return [mine[text] for text in wanted if text in mine]
 
     # The rows of another live run stay as they are: what is set there is not written.
@@ -179,16 +179,17 @@ class TuningStore:
         """Take over what a dead run left behind; what it was running has crashed."""
         now = time.time()
         with self._writing():
-            for row in self._unfinished(key):
-                if row.owner == self._owner or owner.is_alive(row.owner, now - row.updated):
+            for row in self._unfinished(key, "owner IS NOT ?", self._owner):
+                if owner.is_alive(row.owner, now - row.updated):
                     continue
                 heir: dict[str, object] = {"owner": self._owner, "status": "proposed"}
                 if row.status == "running":
                     heir = {"status": "failed", "reason": "crash", "detail": TUNER_ENDED}
                 self._db[TRIALS].update(row.id, heir)
 
-    def _unfinished(self, key: ProblemKey) -> list[TrialRow]:
-        return list(self._rows("problem = ? AND status NOT IN ('timed', 'failed')", [key.digest]))
+    def _unfinished(self, key: ProblemKey, where: str, *values: object) -> list[TrialRow]:
+        begun = f"problem = ? AND status NOT IN ('timed', 'failed') AND {where}"
+        return list(self._rows(begun, [key.digest, *values]))
 
     def _rows(self, where: str, values: Sequence[object]) -> Iterator[TrialRow]:
         return trial_rows(self._db[TRIALS].rows_where(where, list(values)), self.path)
