@@ -28,6 +28,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
+_FEWEST_ROUNDS = 2  # of a batch that is timed when the time is over
 _SHARED = 0.6  # of the first compilation: imports and a compiler's start, which all share
 
 
@@ -299,7 +300,8 @@ class Measurement:
             everyone = self._together(everyone, batch)
             candidates = [c for c in everyone if c is not anchor]
             try:
-                samples = self._runner.samples(everyone, ROUNDS)
+                left = self._budget.search_seconds_left  # the last comparison times the best again
+                samples = self._runner.samples(everyone, ROUNDS, seconds=left, least=_FEWEST_ROUNDS)
             except WorkerDiedError as death:
                 failed = self._blame(death, everyone)
                 batch.ended += failed
