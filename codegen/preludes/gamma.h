@@ -44,16 +44,23 @@ TC_FN tc_f64 tc_digamma_f64(tc_f64 x) {
 }
 
 TC_FN tc_f64 tc_trigamma_above_f64(tc_f64 x) { /* x > 0 */
-  tc_f64 sum = 0.0;
-  for (; x < 10.0; x += 1.0) sum += 1.0 / (x * x);
-  tc_f64 r = 1.0 / x, z = r * r;
+  tc_f64 y = x < 10.0 ? x + 10.0 : x, r = 1.0 / y, z = r * r;
   tc_f64 p = TC_POLY(f64, z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730,
                      7.0 / 6, -3617.0 / 510);
-  return sum + (r + z * (0.5 + r * p));
+  tc_f64 sum = r + z * (0.5 + r * p);
+  if (x < 10.0) { /* 1 / (x + k)^2, the least first, two to a division but for the greatest */
+    sum += 1.0 / ((x + 9.0) * (x + 9.0));
+    for (tc_f64 k = 7.0; k > 0.0; k -= 2.0) {
+      tc_f64 a = (x + k) * (x + k), b = (x + (k + 1.0)) * (x + (k + 1.0));
+      sum += (a + b) / (a * b);
+    }
+    sum += 1.0 / (x * x);
+  }
+  return sum;
 }
 /* psi'(x) = (pi / sin(pi x))^2 - psi'(1 - x). */
 TC_FN tc_f64 tc_trigamma_f64(tc_f64 x) {
-  if (x >= 0.5) return tc_trigamma_above_f64(x);
+  if (x > 0.0) return tc_trigamma_above_f64(x);
   tc_f64 s = 0x1.921fb54442d18p+1 / tc_sinpi_f64(x);
   if (x > -TC_INF_F64 && s - s != 0.0) return TC_INF_F64; /* 0 and the integers below */
   return s * s - tc_trigamma_above_f64(1.0 - x);
