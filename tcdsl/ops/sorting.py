@@ -28,6 +28,7 @@ _HALVES = (dtypes.bfloat16, dtypes.float16)
 _LONG = (dtypes.int64, dtypes.float64)  # beside some elements of which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
 _SHORT = 100  # elements, of which one is sooner found by parting keys than bit for bit
+_SHORT_BITS = 30  # of how far integers are apart, and of a place, which are sorted as int32
 _ONE_BY_ONE = 16  # of an order that are found one after the other
 Sorted = result("sort", "values", "indices")
 
@@ -68,9 +69,48 @@ def _ops(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op, Op]:
 
 
 @cache
+def _short_ops(rank: int, dim: int) -> tuple[Op, Op, Op]:
+    """Return the same ops of integers that are near each other."""
+
+    def op(*names: str, vjp: str | None = None) -> Op:
+        text = "\n".join(map(ops.text, names))
+        return op_of_text(over(text, rank, (dim,)), names[0], types=first, vjp=vjp)
+
+    top = op("top_of_short", "short_keys")
+    return op("short_keys"), top, op("ordered_short", vjp="derived")
+
+
+@cache
 def _of_runs(name: str, rank: int, dim: int) -> Op:
     """Return the op of what comes most often in an order."""
     return op_of_text(over(ops.text(name), rank, (dim,), True), types=first, vjp=None)
+
+
+def _near(input: Tensor, dim: int, k: int, descending: bool) -> Any:
+    """Return the first k elements of an order of integers near each other; None of others."""
+    n = input.shape[dim]
+    bits = (n - 1).bit_length()
+    if input.dtype.category == 2 or input._device or bits >= _SHORT_BITS or not input.numel():
+        return None
+    low, high = _bounds(input)
+    if bits + (high - low).bit_length() > _SHORT_BITS:
+        return None
+    keys_of, top_of, ordered = _short_ops(input.ndim, dim)
+    end = high if descending else low
+    if 0 < k <= _ONE_BY_ONE and k < n:
+        return ordered(input, top_of(input, end, bits, k), bits)
+    return ordered(input, _sorted_keys(keys_of(input, end, bits), dim, k), bits)
+
+
+def _sorted_keys(keys: Tensor, dim: int, k: int) -> Tensor:
+    """Return the first k of some keys along a dimension, in order."""
+    array = keys._array()
+    if array.shape[dim] > _FEW and 0 < k < array.shape[dim] // 4:  # these alone are ordered
+        array.partition(k - 1, axis=dim)
+        keys = keys.narrow(dim, 0, k)
+        array = keys._array()
+    array.sort(axis=dim)
+    return keys.narrow(dim, 0, k) if k < array.shape[dim] else keys
 
 
 def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
@@ -81,15 +121,7 @@ def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
     if 0 < k <= _ONE_BY_ONE and k < n:
         keys = top_of(rows, turn, k)
     else:
-        keys = keys_of(rows, turn)
-        array = keys._array()
-        if n > _FEW and 0 < k < n // 4:  # these alone are ordered
-            array.partition(k - 1, axis=dim)
-            keys = keys.narrow(dim, 0, k)
-            array = keys._array()
-        array.sort(axis=dim)
-        if k < array.shape[dim]:
-            keys = keys.narrow(dim, 0, k)
+        keys = _sorted_keys(keys_of(rows, turn), dim, k)
     found: Any = ordered(input, moved(keys, input._device) if input._device else keys)
     return found
 
@@ -157,10 +189,12 @@ def _bounds(rows: Tensor) -> tuple[int, int]:
 @cache
 def _finding(name: str, rank: int, dim: int) -> Op:
     """Return the op of the place of an element in an order."""
-    texts = [ops.text(name), *([ops.text("kth")] if name == "kth_of_bits" else [])]
+    used = ("ranks_of_bits", "kth") if name == "kth_of_bits" else ()
+    texts = map(ops.text, (name, *used))
     return op_of_text(over("\n".join(texts), rank, (dim,), True), name, types=first, vjp=None)
 
 
+_ranks_of_bits = ops.op("ranks_of_bits", vjp=None)
 _any_nan = ops.op("any_nan", vjp=None)
 _element = ops.op("element", types=first)
 
@@ -192,6 +226,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         dim_of(dim, 0)
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
+    if (near := _near(input, dim, input.shape[dim], descending)) is not None:
+        return Sorted(*near)
     if not _is_long(input):
         return Sorted(*_said("Sort", _first(input, dim, input.size(dim), descending)))
     array = _array(input)
@@ -213,6 +249,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     dim = dim_of(dim, input.ndim)
     if not 0 <= k <= input.size(dim):
         raise RuntimeError("selected index k out of range")
+    if (near := _near(input, dim, k, largest)) is not None:
+        return near
     if not _is_long(input):
         return _said("Topk", _first(input, dim, k, largest))
     array, n = _array(input), input.shape[dim]
@@ -323,11 +361,11 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         found = Sorted(gather(input, dim, places), places)
     else:
         rows, are_bits = _comparable(input)
-        keys_of, _, ordered = _ops(input.ndim, dim, are_bits)
-        keys = keys_of(rows, 0)
-        keys._array().sort(axis=dim)
-        best = _of_runs("most_often", input.ndim, dim)(keys)
-        found = ordered(input, moved(best, input._device) if input._device else best)
+        rank = _ranks_of_bits(rows) if are_bits else rows.to(dtypes.int32)
+        order = rank.clone()
+        order._array().sort(axis=dim)
+        place = _of_runs("most_often", input.ndim, dim)(order, rank)
+        found = _ops(input.ndim, dim, True)[2](input, moved(place, input._device))
     return _said("Mode", found if keepdim else _squeezed(found, dim))
 
 
