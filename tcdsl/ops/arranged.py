@@ -13,13 +13,15 @@ from tcdsl.core import Tensor, dtypes, empty
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.copies import flip
-from tcdsl.ops.filling import lower_triangle, rectangle, upper_triangle
+from tcdsl.ops.filling import rectangle, triangle
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero, repeated_places
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
 from tcdsl.ops.view_parts import sized_part
 from tcdsl.ops.views import dim_of, expand, permute, reshape, transpose
+
+_SMALL = 1440  # rows of a triangle, whose roots float32 tells apart
 
 # ---- dimensions in another order
 
@@ -213,7 +215,8 @@ def tril_indices(
     first, width, some, whole, at = _lower(row, col, offset)
     made = empty((2, some + whole * col), dtype)
     if some:
-        lower_triangle(made.narrow(1, 0, some) if whole else made, first, width)
+        op = triangle("lower_triangle", width + at - first < _SMALL)
+        op(made.narrow(1, 0, some) if whole else made, first, width)
     if whole:
         rectangle(_last(made, some, whole, col), at)
     return made if device is None else made.to(device)
@@ -227,7 +230,7 @@ def triu_indices(
     made = empty((2, whole * col + some), dtype)
     if some:
         part = made.narrow(1, whole * col, some) if whole else made
-        upper_triangle(part, whole, max(0, offset), width)
+        triangle("upper_triangle", width < _SMALL)(part, whole, max(0, offset), width)
     if whole:
         rectangle(_last(made.narrow(1, 0, whole * col), 0, whole, col), 0)
     return made if device is None else made.to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.node_names import node_name
 from tcdsl.ops.rules import first, not_for
-from tcdsl.ops.table import Family, publish
+from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
 _FEW = 4096  # elements
@@ -30,9 +31,23 @@ arange_of_integers = _filling("arange_of_integers")
 linspace = _filling("linspace")
 logspace = _filling("logspace")
 eye = _filling("eye")
-lower_triangle = _filling("lower_triangle")
-upper_triangle = _filling("upper_triangle")
+_lower_triangle = _filling("lower_triangle")
+_upper_triangle = _filling("upper_triangle")
 rectangle = _filling("rectangle")
+
+
+@cache
+def triangle(name: str, is_small: bool) -> Any:
+    """Return the op `lower_triangle` or `upper_triangle`, in float32 where roots are below 2^23.
+
+    Twice as many fit in a vector, and roots of what is no square are still apart from integers.
+    """
+    if not is_small:
+        return _lower_triangle if name == "lower_triangle" else _upper_triangle
+    text = ops.text(name).replace("float64", "float32")
+    return op_of_text(text, types=first, vjp=None, writes=True)
+
+
 _uniform = _filling("uniform")
 _normal = _filling("normal")
 _exponential = _filling("exponential")
