@@ -130,10 +130,13 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     count = int(_not_above_0(input.detach()).item())
-    drawn = empty_beside(input, (count,), dtypes.float64)
     if count:
-        drawn.uniform_(lower, upper)
-    out = _rrelu(input.reshape(-1), to(drawn, input.dtype))[0].view(input.shape)
+        drawn = to(
+            empty_beside(input, (count,), dtypes.float64).uniform_(lower, upper), input.dtype
+        )
+        out = _rrelu(input.reshape(-1), drawn)[0].view(input.shape)
+    else:
+        out = input.clone()
     made = made_by(out, "RreluWithNoiseBackward0")
     return input.copy_(made) if inplace else made
 

@@ -16,7 +16,10 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index_fill": "index {value} is out of bounds for dimension {dim} with size {extent}",
     "index_copy": "index {value} is out of bounds for a dimension with size {extent}",
     "index_add": "index out of range in self",
-    "take": "out of range: tried to access index {value} on a tensor of {extent} elements.",
+    **dict.fromkeys(
+        ("put", "put_added", "take"),
+        "out of range: tried to access index {value} on a tensor of {extent} elements.",
+    ),
     "masked_scatter": "Number of elements of source < number of ones in mask",
     "multi_margin": "target out of range: {value}, where there are {extent} classes",
     **dict.fromkeys(

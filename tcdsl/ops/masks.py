@@ -9,14 +9,11 @@ import numpy as np
 from tcdsl.core import Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import (
-    index_add,
-    index_copy,
     index_select,
     integers,
     number_for,
 )
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.pointwise import chosen
 from tcdsl.ops.rules import C_NAMES, NAMES, Operands, broadcast_shape, first
 from tcdsl.ops.table import Family, in_place, publish
 from tcdsl.ops.writing import any_recorded
@@ -35,6 +32,8 @@ _masked_fill = ops.op("masked_fill", types=first, shape=_of_filling)
 _masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
 _masked_scatter = ops.op("masked_scatter")
 _masked_scatter_into = ops.op("masked_scatter", writes=True)
+_PUTTING = {n: (ops.op(n), ops.op(n, writes=True)) for n in ("put", "put_added")}
+_row_and_column = ops.op("row_and_column", vjp=None)
 
 
 def _mask(mask: Tensor, name: str) -> Tensor:
@@ -139,14 +138,31 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return a copy with elements written as if it had one dimension."""
-    places = integers(index, "put_").reshape(-1)
-    places = chosen(places < 0, places + input.numel(), places)
-    write = index_add if accumulate else index_copy
-    made = write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
-    return made_by(made, "PutBackward0")
+    op = _PUTTING["put_added" if accumulate else "put"][0]
+    made = _put(op, input, index, source)
+    return made_by(made if input.ndim == 1 else made.view(input.shape), "PutBackward0")
 
 
-put_ = in_place(put)
+_put_apart = in_place(put)
+
+
+def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Write elements as if the tensor had one dimension."""
+    if not input.is_contiguous() or any_recorded((input, source)):
+        return _put_apart(input, index, source, accumulate)
+    _put(_PUTTING["put_added" if accumulate else "put"][1], input, index, source)
+    return input
+
+
+def _put(op: Any, input: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    places = integers(index, "put_")
+    if places.numel() != source.numel():
+        raise IndexError(
+            f"put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.numel()}, index.numel() = {places.numel()}"
+        )
+    made: Tensor = op(*(t if t.ndim == 1 else t.reshape(-1) for t in (input, places, source)))
+    return made
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
@@ -174,6 +190,10 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
             if as_tuple
             else input.new_empty((count, 0), dtype=dtypes.int64)
         )
+    if array.ndim == 2 and array.flags.c_contiguous and not as_tuple:
+        (flat,) = array.ravel().nonzero()
+        made: Tensor = _row_and_column(from_numpy(flat), max(1, array.shape[1]))
+        return moved(made, input._device)
     places = array.nonzero()
     if as_tuple:
         return tuple(

@@ -27,6 +27,7 @@ __all__ = ["add_at", "getitem", "setitem"]
 @viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)
 def getitem(x: Tensor, key: Any) -> Any:
     """Return the elements of a subscript; a view where no data stands in it."""
+    key = _alone(key)
     if isinstance(key, Tensor) and key.dtype is dtypes.int64 and key.ndim and x.ndim:
         return lookup(x.ndim, (0,))(x, key)  # the most usual by far
     if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and x.ndim:
@@ -55,20 +56,14 @@ def _parted(x: Tensor, key: Any) -> tuple[Tensor, Shape, list[Tensor]]:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """Write the elements of a subscript; a value broadcasts to them."""
+    key = _alone(key)
     is_mask = isinstance(key, Tensor) and key.dtype is dtypes.bool_
     if is_mask and tuple(key.shape) == tuple(x.shape) and not isinstance(value, Tensor):
         x.masked_fill_(key, value)
         return
     if is_mask and _put_masked(x, key, value):
         return
-    if _is_of_rows(x, key, value):
-        wanted = (*key.shape, *x.shape[1:])
-        putting(x.ndim, (0,), False)(
-            x, key, value if value.shape == wanted else value.expand(wanted)
-        )
-        return
-    if _is_of_points(x, key, value):
-        putting(x.ndim, tuple(range(x.ndim)), False)(x, *key, value)
+    if _put_plainly(x, key, value, "="):
         return
     base = plain(getitem, x, key)
     if base is not None:
@@ -81,6 +76,24 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         _put_number(base, dims, tensors, value)
     else:
         _put(base, dims, tensors, value if isinstance(value, Tensor) else _tensor(value, base))
+
+
+def _alone(key: Any) -> Any:
+    """Return a tensor that stands alone in a tuple, else the subscript as it is."""
+    return key[0] if type(key) is tuple and len(key) == 1 and type(key[0]) is Tensor else key
+
+
+def _put_plainly(x: Tensor, key: Any, value: Any, how: str) -> bool:
+    """Write rows or points, or add to them, where nothing has to be seen to; whether it was so."""
+    if _is_of_rows(x, key, value):
+        wanted = (*key.shape, *x.shape[1:])
+        rows = value if value.shape == wanted else value.expand(wanted)
+        putting(x.ndim, (0,), False, how)(x, key, rows)
+        return True
+    if _is_of_points(x, key, value):
+        putting(x.ndim, tuple(range(x.ndim)), False, how)(x, *key, value)
+        return True
+    return False
 
 
 def _is_of_rows(x: Tensor, key: Any, value: Any) -> bool:
@@ -166,6 +179,9 @@ def _put_number(base: Tensor, dims: Shape, tensors: list[Tensor], value: float) 
 
 def add_at(x: Tensor, key: Any, value: Tensor) -> None:
     """Add a value where data says; places that are named twice get both."""
+    key = _alone(key)
+    if _put_plainly(x, key, value, "+="):
+        return
     base, dims, tensors = _parted(x, key)
     _put(base, dims, tensors, value, "+=")
 

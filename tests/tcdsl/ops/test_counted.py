@@ -128,3 +128,48 @@ def test_channels_are_shuffled_as_torchs(shape: tuple[int, ...]) -> None:
         return y, x.grad
 
     _same(call)
+
+
+def test_places_of_what_is_true_are_torchs() -> None:
+    for shape in ((3, 5), (0, 4), (4, 0), (2, 3, 4)):
+        m = np.random.default_rng(shape).random(shape) < 0.5
+        _same(lambda t, m=m: (t.from_numpy(m).nonzero(), t.from_numpy(m).transpose(0, 1).nonzero()))
+
+
+@pytest.mark.parametrize("accumulate", [False, pytest.param(True, marks=pytest.mark.wide)])
+def test_elements_are_put_as_if_of_one_dimension(accumulate: bool) -> None:
+    def call(t: Any) -> Any:
+        x, v = t.ones(3, 4, requires_grad=True), t.arange(3.0).requires_grad_()
+        places = t.tensor([7, -1, 0])
+        y = x.put(places, v, accumulate)
+        (y * y).sum().backward()
+        turned = t.zeros(3, 4).t()
+        turned.put_(places, t.arange(3.0), accumulate)
+        return y, x.grad, v.grad, t.zeros(3, 4).put_(places, t.arange(3.0), accumulate), turned
+
+    _same(call)
+    said = []
+    for t in (tc, torch):
+        for places in ([7], [0, 1]):
+            with pytest.raises(IndexError) as refusal:
+                t.zeros(3).put_(t.tensor(places), t.ones(1))
+            said.append(str(refusal.value))
+    assert said[:2] == said[2:]
+
+
+@sampled("count", [3, 1, 64], keep=1)
+def test_what_is_among_a_few_is_torchs(count: int) -> None:
+    rng = np.random.default_rng(count)
+    x, known = rng.integers(0, 50, (7, 30)), rng.integers(0, 50, count)
+    _same(lambda t: (t.isin(t.from_numpy(x), t.from_numpy(known)),))
+
+
+def test_a_tensor_alone_in_a_tuple_is_a_subscript() -> None:
+    def call(t: Any) -> Any:
+        x = t.arange(12.0).view(3, 4)
+        mask, rows = x > 5, t.tensor([0, 2])
+        y, z = x.clone(), x.clone()
+        y[(mask,)], z[(rows,)] = 0.0, t.tensor(7.0)
+        return x[(mask,)], x[(rows,)], y, z
+
+    _same(call)
