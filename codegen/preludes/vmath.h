@@ -135,7 +135,16 @@ TC_WAVE(tan)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #define TC_FUSED(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (short)-1, 4)
 #elif TC_VECTOR_BYTES == 32 && defined(__AVX2__) && defined(__FMA__)
+#ifdef __clang__ /* which has no builtin of this width; of the loop it makes the instruction */
+TC_FN tc_v8f32 tc_fused(tc_v8f32 a, tc_v8f32 b, tc_v8f32 c) {
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+}
+#define TC_FUSED(a, b, c) tc_fused(a, b, c)
+#else
 #define TC_FUSED(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
+#endif
 #endif
 #ifdef TC_FUSED
 /* x - k pi/2 for 0 <= x < 2^13 and the integer k next to it, as a float and the next 24 bits. pi/2 has

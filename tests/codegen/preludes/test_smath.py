@@ -16,10 +16,21 @@ import pytest
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.reference.arithmetic import BUILTINS as REFERENCE
-from tcdsl.codegen.toolchain.cc import INCLUDES, find_compiler
+from tcdsl.codegen.toolchain.cc import INCLUDES, Source, find_compiler
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.types.builtins import BUILTINS
-from tests.codegen.native import BUILDS, CUDA, Array, in_tier, library, loop, run
+from tests.codegen.native import (
+    BUILDS,
+    CUDA,
+    ON_X86,
+    Array,
+    compiler_of,
+    in_tier,
+    library,
+    loop,
+    run,
+)
 from tests.codegen.preludes.smath_bounds import FUNCTIONS
 from tests.tiers import sampled
 
@@ -210,6 +221,18 @@ def test_angles_next_to_quarters_lose_no_bits(
     got = run(vectors, f"vec_{name}_f32", np.float32, x)
     error, at = worst(errors(got, FUNCTIONS[name].near(x.astype(np.float64)), np.float32), x)
     assert error <= FUNCTIONS[name].bound32, at
+
+
+@ON_X86
+@pytest.mark.wide
+@pytest.mark.zig
+def test_angles_in_vectors_of_32_bytes_by_a_compiler_that_lacks_gccs_builtins() -> None:
+    text = '#include "smath.h"\n' + "".join(vector_loop(n, "f32", 8) for n in ("sin", "cos"))
+    flags = ("-march=x86_64_v3", "-DTC_VECTOR_BYTES=32")
+    source = Source("angles", text, "-O1", flags)
+    lib = ctypes.CDLL(str(compile_source(source, compiler_of("zig"))))
+    for name in ("sin", "cos"):
+        _hold_float32(lib, name, "vec_", "zig")
 
 
 def _hold_float32(lib: ctypes.CDLL, name: str, prefix: str, test: str) -> None:
