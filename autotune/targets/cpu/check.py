@@ -19,6 +19,7 @@ from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, P
 from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.case import Case
 from tcdsl.codegen.device.turns import in_order
+from tcdsl.codegen.library.load import bind
 from tcdsl.codegen.preludes.abi import (
     MAX_LOOPS,
     VERSION,
@@ -44,6 +45,7 @@ class LoadedCandidate:
         self._exe = TcExecutable.in_dll(self.library, f"tc_exe_{name}")
         if self._exe.abi != VERSION:
             raise WrongAnswerError(f"its ABI is {self._exe.abi}, expected {VERSION}")
+        bind(self._exe)
 
     @property
     def address(self) -> int:

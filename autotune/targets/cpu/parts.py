@@ -9,7 +9,7 @@ the same phases for the others. Such parts become objects that units are linked 
 A part is compiled as in its candidate's own text, so its code is what the candidate has alone:
 micro-kernels, of which gcc knows nothing outside (`noipa`), nor they of what is outside; and
 phases, which nobody calls but the launcher, with all that they call or read. What two of them call
-or read makes them one part, and what a plan calls stays with the plan.
+or read makes them one part. What a plan calls, or what calls the library, stays where it is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _DEFINITION = re.compile(
 )
 _MICRO = "TC_MICRO "
 _PHASE = "(const tc_args *args, char *workspace, tc_i64 begin, tc_i64 end)"
+_IMPORT = re.compile(r"^static [^\n]*?\(\*(\w+)\)\(", re.M)  # its address is the candidate's
 _INCLUDE = re.compile(r"^#include [^\n]*\n", re.M)
 _OBJECT = ("-c", "-ffunction-sections")
 _LINKED = ("-Wl,--gc-sections",)  # of an object a unit gets what it calls
@@ -149,6 +150,7 @@ class _Taken:
     parts: list[_Part] = field(default_factory=list)
     _found: dict[str, re.Match[str]] = field(default_factory=dict)
     _used: dict[str, list[str]] = field(default_factory=dict)  # by each definition, of others
+    _importing: set[str] = field(default_factory=set)
     _group_of: dict[str, _Group] = field(default_factory=dict)
     _part_of: dict[int, _Part | None] = field(default_factory=dict)  # by the group's identity
 
@@ -159,6 +161,9 @@ class _Taken:
         for name, found in self._found.items():
             words = dict.fromkeys(own.findall(found[0]))
             self._used[name] = [w for w in words if w in self._found and w != name]
+        if imported := _IMPORT.findall(text):
+            calls = re.compile(rf"\b(?:{'|'.join(imported)})\(")
+            self._importing = {n for n, found in self._found.items() if calls.search(found[0])}
         for group in self._groups():
             part = self._part(group)
             if part is not None and part not in self.parts:
@@ -192,7 +197,9 @@ class _Taken:
             is_phase = head.endswith(_PHASE) and name not in users
             if not (is_micro or is_phase or name not in users):
                 continue  # it comes with who calls it
-            group = _Group({name}, self._closure(name), not (is_micro or is_phase))
+            is_free = is_micro or is_phase
+            names = self._closure(name)
+            group = _Group({name}, names, not is_free or not names.isdisjoint(self._importing))
             for other in [g for g in groups if g.names & group.names]:
                 groups.remove(other)
                 group.called |= other.called

@@ -17,6 +17,10 @@ from tcdsl.grammar.text.errors import CompileError
 from tests.autotune.programs import problem
 
 _PRODUCT = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+_CONVOLUTION = (
+    "def conv(float(N,C,H,W) X, float(O,C,3,3) F) -> (Y) "
+    "{ Y(n, o, h, w) +=! X(n, c, h + i, w + j) * F(o, c, i, j) }"
+)
 _MICRO = "static TC_MICRO void {name}_tile(float *c) {{\n  *c = {value};\n}}\n\n"
 _PLAN = "static int {name}_plan(float *c) {{\n  {name}_tile(c);\n  return {value};\n}}\n"
 _CALLING = "static TC_MICRO void {name}_more(float *c) {{\n  {name}_tile(c);\n}}\n\n"
@@ -85,6 +89,27 @@ def test_parts_that_call_parts_are_linked_with_them() -> None:
     *_, (unit, linked) = compiler.texts
     assert len(compiler.texts) == 5
     assert ("return 0" in unit, {*linked[1:]}) == (False, {"/1.so", "/3.so"})
+
+
+def test_what_calls_a_function_of_the_library_is_its_candidate_s() -> None:
+    compiler = _Compiler()
+    imported = "static void (*tc_pack)(float *c);\n\n"
+    phase = _PHASE.replace("{name}_{called}(0)", "{name}_tile(0);\n  tc_pack(0)")
+    texts = imported, _MICRO, phase
+    Parts(compiler).build([_candidate("k1", 1, *texts)], _never)
+    (objects, _), (unit, _) = compiler.texts
+    assert ("tc_pack" in objects, "TC_MICRO" in objects, unit.count("tc_pack")) == (False, True, 2)
+
+
+@pytest.mark.cc
+def test_candidates_are_given_the_functions_that_they_import() -> None:
+    of = problem(_CONVOLUTION, {"N": 1, "C": 16, "H": 6, "W": 18, "O": 16})
+    source = of.emit(of.space.default)
+    ((_, built),) = of.builder.build([source], 1)
+    assert isinstance(built, Built)
+    CpuBench(of.case()).load(built.load)  # it is checked
+    if of.machine.has_masks:
+        assert ".imports = 1" in source.text
 
 
 def test_what_cannot_be_linked_is_tried_whole() -> None:
