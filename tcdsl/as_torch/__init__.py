@@ -37,6 +37,7 @@ class _Names(types.ModuleType):
                 with sought_seldom():
                     importlib.import_module("tcdsl.library")  # gives it its methods
             value = getattr(tcdsl, name)
+            _show_types()
             if name in names.ROOMS:
                 files.attach(name)
             setattr(self, name, value)
@@ -97,6 +98,7 @@ class _Loader(importlib.abc.Loader):
         with sought_seldom():
             module = importlib.import_module(f"tcdsl.{self._name}")
         files.attach(self._name)
+        _show_types()
         self._spec = module.__spec__
         return module
 
@@ -144,6 +146,17 @@ def install(version: str = "2.13") -> None:
     if version == "0.4":
         _swap()
     _version = version
+
+
+def _show_types() -> None:
+    """Let types of tensors show themselves as PyTorch's do: scripts print them."""
+    for at, name, shown in (
+        ("tcdsl.core", "Tensor", "torch"),
+        ("tcdsl.tensors.parameter", "Parameter", "torch.nn.parameter"),
+    ):
+        found = getattr(sys.modules.get(at), name, None)
+        if found is not None:
+            found.__module__ = shown
 
 
 def _swap() -> None:

@@ -14,6 +14,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.ops import on_device
 from tcdsl.ops.table import publish
 from tcdsl.ops.view_parts import unbound
+from tcdsl.tensors.parameter import Parameter
 from tcdsl.tensors.printing import text_of
 
 __all__: list[str] = []
@@ -227,8 +228,11 @@ def reduced(self: Tensor, protocol: Any) -> Any:
     """Return what a pickle holds: the elements, and whether gradients are wanted."""
     elements = np.ascontiguousarray(self.detach()._array()).view(np.uint8)
     state = dict(self.__dict__) if self.__dict__ else None
+    kind: Any = type(self)
+    if kind in _SHOWN:  # for scripts written for PyTorch they show another module
+        kind = kind.__name__
     return _restored, (
-        type(self),
+        kind,
         elements.tobytes(),
         self.dtype,
         tuple(self.shape),
@@ -237,14 +241,19 @@ def reduced(self: Tensor, protocol: Any) -> Any:
     )
 
 
+_SHOWN = (Tensor, Parameter)
+
+
 def _restored(
-    kind: type[Tensor],
+    kind: type[Tensor] | str,
     elements: bytes,
     dtype: DType,
     shape: tuple[int, ...],
     requires_grad: bool,
     state: dict[str, Any] | None,
 ) -> Tensor:
+    if isinstance(kind, str):
+        kind = next(k for k in _SHOWN if k.__name__ == kind)
     flat = np.frombuffer(bytearray(elements), np.uint8).view(dtype.numpy)
     made = as_subclass(core.from_numpy(flat.reshape(shape)), kind, requires_grad)
     if state:

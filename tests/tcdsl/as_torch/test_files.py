@@ -48,6 +48,7 @@ print(torch.version.__version__ == torch.__version__, torch.version.cuda, isinst
       isinstance(torch.device("cpu"), Device),
       isinstance(nn.Linear(1, 1).weight.register_hook(print), RemovableHandle),
       torch.functional.einsum is torch.einsum)
+print(type(nn.Linear(1, 1).weight), type(torch.ones(1)))
 print(ReflectionPad2d, hasattr(torch.nn.modules.batchnorm, "no_such_name"))
 """
 
@@ -58,6 +59,7 @@ def test_a_script_finds_what_it_imports() -> None:
     assert said[:3] == ["True True", "True True", "True (3, 3)"]
     assert said[3].startswith("tensor([1, 2])")
     assert said[4] == "True None True True True True"
+    assert said.pop(5) == "<class 'torch.nn.parameter.Parameter'> <class 'torch.Tensor'>"
     assert said[5].endswith(" False")
 
 
