@@ -31,16 +31,16 @@ _WORDS = """
     atleast_2d atleast_3d autocast autocast_decrement_nesting autocast_increment_nesting
     avg_pool1d baddbmm bartlett_window batch_norm bernoulli bfloat16 bincount binomial
     bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_or
-    bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ block_diag
-    bmm bool broadcast_shapes broadcast_tensors broadcast_to btrifact btrifact_with_info
-    btrisolve btriunpack bucketize can_cast cartesian_prod cat cdist ceil ceil_ celu celu_
-    chain_matmul channel_shuffle channels_last channels_last_3d cholesky cholesky_inverse
-    cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_
-    clear_autocast_cache clip clip_ clone column_stack combinations compile concat
-    concatenate conj conj_physical contiguous_format conv1d conv2d conv3d conv_transpose1d
-    conv_transpose2d conv_transpose3d copysign copysign_ corrcoef cos cos_ cosh cosh_
-    cosine_similarity count_nonzero cov cross ctc_loss cummax cummin cumprod cumsum
-    cumulative_trapezoid default_generator deg2rad deg2rad_ det detach device diag
+    bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_
+    blackman_window block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to
+    btrifact btrifact_with_info btrisolve btriunpack bucketize can_cast cartesian_prod cat
+    cdist ceil ceil_ celu celu_ chain_matmul channel_shuffle channels_last channels_last_3d
+    cholesky cholesky_inverse cholesky_solve chunk clamp clamp_ clamp_max clamp_max_
+    clamp_min clamp_min_ clear_autocast_cache clip clip_ clone column_stack combinations
+    compile concat concatenate conj conj_physical contiguous_format conv1d conv2d conv3d
+    conv_transpose1d conv_transpose2d conv_transpose3d copysign copysign_ corrcoef cos cos_
+    cosh cosh_ cosine_similarity count_nonzero cov cross ctc_loss cummax cummin cumprod
+    cumsum cumulative_trapezoid default_generator deg2rad deg2rad_ det detach device diag
     diag_embed diagflat diagonal diagonal_scatter diff digamma digamma_ dist div div_ divide
     divide_ dot double dropout dsplit dstack dtype e eig einsum empty empty_like enable_grad
     eq equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expm1 expm1_ eye

@@ -23,6 +23,7 @@ _FILES = (
     ("", "accelerator", ("as_torch.accelerator",)),
     ("", "jit", ("as_torch.jit",)),
     ("", "distributed", ("as_torch.alone",)),
+    ("", "multiprocessing", ("as_torch.multiprocess",)),
     ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
      "bernoulli beta binomial categorical cauchy chi2 constraint_registry continuous_bernoulli "

@@ -203,6 +203,9 @@ def irfft(
     return _scaled(re, math.prod(sizes), normalized, back=True)
 
 
+_OF_TODAY = {"center", "pad_mode", "return_complex", "hop_length", "win_length"}
+
+
 @wide
 def stft(
     signal: Tensor,
@@ -232,13 +235,18 @@ def stft(
     pad_end : int
         Zeros behind the signal.
     n_fft, hop_length, win_length, center, pad_mode, return_complex
-        As PyTorch has them from 0.4.1 on, by name, in the place of frame_length, hop and fft_size.
+        As PyTorch has them from 0.4.1 on, by name, in the place of frame_length, hop and fft_size;
+        where one of the last three is named, those before them may come first without a name.
 
     Returns
     -------
     Tensor, shape (B, frames, fft_size // 2 + 1, 2)
         With `n_fft` (B, n_fft // 2 + 1, frames, 2).
     """
+    if _OF_TODAY & today.keys() and "n_fft" not in today:  # what came first is named then
+        named = {"n_fft": frame_length, "hop_length": hop, "win_length": fft_size}
+        today = {**{n: v for n, v in named.items() if v is not None}, **today}
+        frame_length = hop = fft_size = None
     if "n_fft" in today:
         if frame_length is not None or hop is not None or fft_size is not None or pad_end:
             raise TypeError("stft() takes n_fft and hop_length, or frame_length and hop")

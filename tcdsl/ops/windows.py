@@ -11,6 +11,7 @@ from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
 _cosine = ops.op("cosine_window", types=first, vjp=None, writes=True)
+_blackman = ops.op("blackman_window", types=first, vjp=None, writes=True)
 _bartlett = ops.op("bartlett_window", types=first, vjp=None, writes=True)
 _ones = ops.op("window_of_one", types=first, vjp=None, writes=True)
 
@@ -76,5 +77,13 @@ def bartlett_window(window_length: int, periodic: bool = True, **like: Any) -> T
     return _window("bartlett_window", _bartlett, (), window_length, periodic, **like)
 
 
-for _function in (hann_window, hamming_window, bartlett_window):
+def blackman_window(window_length: int, periodic: bool = True, **like: Any) -> Tensor:
+    """Return Blackman's window; see `hann_window`.
+
+    ``0.42 - 0.5 cos(2 pi n / period) + 0.08 cos(4 pi n / period)``
+    """
+    return _window("blackman_window", _blackman, (), window_length, periodic, **like)
+
+
+for _function in (hann_window, hamming_window, blackman_window, bartlett_window):
     publish(_function, (_function.__name__,), on=("torch",))

@@ -10,7 +10,7 @@ from collections import OrderedDict
 import pytest
 
 from tcdsl import cuda, library
-from tcdsl.as_torch import alone, files, fourier, jit, sizes
+from tcdsl.as_torch import alone, files, fourier, jit, multiprocess, sizes
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -116,6 +116,17 @@ def test_functions_are_what_they_are_under_jit() -> None:
     assert not (jit.is_tracing())
     assert jit.annotate(list[int], [1]) == [1]
     assert jit.isinstance([1], list[int])
+
+
+def test_processes_are_pythons() -> None:
+    multiprocess.set_sharing_strategy("file_system")
+    assert multiprocess.get_sharing_strategy() == "file_system"
+    assert multiprocess.cpu_count() > 0
+    with pytest.raises(AssertionError, match="invalid sharing strategy"):
+        multiprocess.set_sharing_strategy("no")
+    multiprocess.start_processes(abs, (), 1, start_method="fork")
+    with pytest.raises(RuntimeError, match="process 0 terminated with exit code"):
+        multiprocess.start_processes((1).__truediv__, (), 2, start_method="fork")
 
 
 def test_a_process_is_alone() -> None:

@@ -111,6 +111,7 @@ MORE = {
     "renorm": "t.renorm(X, 2, 0, 0.1)", "trace": "t.trace(X)", "equal": "t.equal(X, X)",
     "allclose": "t.allclose(X, X)", "histc": "t.histc(X)", "hann_window": "t.hann_window(8)",
     "hamming_window": "t.hamming_window(8)", "bartlett_window": "t.bartlett_window(8)",
+    "blackman_window": "t.blackman_window(8)",
     "rfft": "t.rfft(X, 1)", "irfft": "t.irfft(t.rfft(X, 1), 1)", "fft": "t.fft(X[:, :2], 1)",
     "ifft": "t.ifft(X[:, :2], 1)", "stft": "t.stft(X, 3, 1)", "outer": "t.outer(X[0], X[1])",
     "floor_divide": "X // 2.0", "upsample": "F.upsample(X[None], scale_factor=2)",

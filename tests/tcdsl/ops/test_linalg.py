@@ -314,7 +314,9 @@ def test_least_squares_are_those_of_torch() -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", ["hann_window", "hamming_window", "bartlett_window"])
+@pytest.mark.parametrize(
+    "name", ["hann_window", "hamming_window", "blackman_window", "bartlett_window"]
+)
 def test_windows_are_those_of_torch(name: str) -> None:
     for length in (0, 1, 2, 7, 8):
         for periodic in (True, False):
