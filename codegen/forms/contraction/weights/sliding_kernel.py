@@ -2,7 +2,7 @@
 
     for lines: for pixels: acc[channel, tap][v] += image[channel][pixel + tap] * b[pixel][v]
 
-Of a line all taps exist but near its ends, where each is asked for: loops there are others than
+Of a line all taps exist but near its ends, where each is asked for: the loop there is another than
 that between them, whose text has no test.
 """
 
@@ -28,6 +28,7 @@ from tcdsl.codegen.loops.loopir import (
     Elem,
     Expr,
     Function,
+    If,
     Let,
     Scalar,
     Stmt,
@@ -168,16 +169,21 @@ class SlidingTile:
             for g, p in zip(groups, lines, strict=True)
         ]
         named.append(Let(q, self._pointer(values), mutable=True))
-        spans = [("all", WHOLE, PARTLY)]
-        if any(self.axis.start(t) > 0 for t in self.taps):
-            spans.insert(0, ("first", LOW, WHOLE))
-        if self.axis.high is not None:
-            spans.append(("last", PARTLY, HIGH))
-        loops = [
-            b.loop(x, low, high, self._pixel(name, groups, lines, q), moves, mark=Unroll(1))
-            for name, low, high in spans
-        ]
-        return b.block(named, loops)
+        inside = self._pixel("all", groups, lines, q)
+        whole = b.loop(x, WHOLE, PARTLY, inside, moves, mark=Unroll(1))
+        has_first = any(self.axis.start(t) > 0 for t in self.taps)
+        if not has_first and self.axis.high is None:
+            return b.block(named, whole)
+        # both ends are one text: a compiler takes half as long again for two
+        turn, low, high = (b.i64(name) for name in ("turn", "from", "to"))
+        is_first = b.compare("==", turn, 0)
+        ends = b.block(
+            Let(low, b.select(is_first, LOW, PARTLY)),
+            Let(high, b.select(is_first, WHOLE, HIGH)),
+            b.loop(x, low, high, self._pixel("end", groups, lines, q), moves, mark=Unroll(1)),
+        )
+        body = If(b.compare("==", turn, 1), whole, ends)
+        return b.block(named, b.loop(turn, 0, 3, body, mark=Unroll(1)))
 
     def _pixel(self, name: str, groups: Sequence[int], lines: Sequence[Var], q: Var) -> Stmt:
         """Return the products of a pixel: its vectors, then every channel and tap that exists."""

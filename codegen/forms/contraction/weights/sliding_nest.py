@@ -204,7 +204,7 @@ def most_channels(machine: Machine, part: int, vectors: int) -> int:
     return min((usable - vectors - 1) // vectors // part, MOST_CHANNELS)
 
 
-MOST_CHANNELS = 8  # of a register tile: each number has a micro-kernel
+MOST_CHANNELS = 4  # of a register tile: each number has a micro-kernel
 
 
 # ---- the phase
