@@ -193,7 +193,7 @@ class _Taken:
         groups: list[_Group] = []
         for name, found in self._found.items():
             head = found["head"] or ""
-            is_micro = head.startswith(_MICRO)
+            is_micro = self._is_micro(name)
             is_phase = head.endswith(_PHASE) and name not in users
             if not (is_micro or is_phase or name not in users):
                 continue  # it comes with who calls it
@@ -206,15 +206,21 @@ class _Taken:
                 group.names |= other.names
                 group.is_fixed |= other.is_fixed
             groups.append(group)
+        match [group for group in groups if not group.is_fixed]:
+            case [only] if not any(map(self._is_micro, only.called)):
+                only.is_fixed = True  # all there is: other candidates have another one
         self._group_of = {name: group for group in groups for name in group.names}
         return groups
+
+    def _is_micro(self, name: str) -> bool:
+        return (self._found[name]["head"] or "").startswith(_MICRO)
 
     def _closure(self, name: str) -> set[str]:
         """Return a definition and what it calls or reads, but for micro-kernels."""
         found, todo = {name}, [name]
         while todo:
             for used in self._used[todo.pop()]:
-                if used not in found and not (self._found[used]["head"] or "").startswith(_MICRO):
+                if used not in found and not self._is_micro(used):
                     found.add(used)
                     todo.append(used)
         return found

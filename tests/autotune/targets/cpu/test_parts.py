@@ -69,15 +69,23 @@ def test_a_micro_kernel_that_candidates_have_alike_is_compiled_once_for_all_unit
 
 def test_so_is_a_phase_with_what_it_calls_but_not_what_a_plan_calls_too() -> None:
     compiler = _Compiler()
-    alike = [_candidate(n, 1, _HELPER, _PHASE, called="pack") for n in ("k1", "k2")]
+    more = _PHASE.replace("_panel", "_more").replace("{name}_{called}(0)", "end")
+    alike = [_candidate(n, 1, _HELPER, _PHASE, more, called="pack") for n in ("k1", "k2")]
     Parts(compiler).build(alike, _never)
     (objects, _), (unit, linked) = compiler.texts
     assert (objects.count("_panel"), objects.count("*c = 1"), "k1" in objects) == (0, 1, False)
-    assert (unit.count("*c = 1"), unit.count("part_"), linked[1:]) == (0, 4, ("/1.so",))
+    assert (unit.count("*c = 1"), unit.count("part_"), linked[1:]) == (0, 6, ("/1.so",))
     planned = (_HELPER, _PHASE, _PLAN.replace("tile", "pack"))
     compiler = _Compiler()
     Parts(compiler).build([_candidate("k1", 1, *planned, called="pack")], _never)
     assert compiler.texts == [(_candidate("k1", 1, *planned, called="pack").text, ())]
+
+
+def test_a_phase_that_is_all_there_is_stays_with_its_candidate() -> None:
+    compiler = _Compiler()
+    unit = [_candidate(n, 1, _HELPER, _PHASE, called="pack") for n in ("k1", "k2")]
+    Parts(compiler).build(unit, _never)
+    assert compiler.texts == [("\n".join(k.text for k in unit), ())]
 
 
 def test_parts_that_call_parts_are_linked_with_them() -> None:
