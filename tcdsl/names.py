@@ -64,11 +64,11 @@ _WORDS = """
     maximum mean median memory_format meshgrid min minimum mm mode moveaxis movedim msort
     mul mul_ multinomial multiply multiply_ mv mvlgamma nan nan_to_num nan_to_num_ nanmean
     nanmedian nanquantile nansum narrow narrow_copy ne neg neg_ negative negative_ no_grad
-    nonzero norm normal not_equal numel ones ones_like orgqr ormqr outer pdist permute pi
-    pinverse pixel_shuffle pixel_unshuffle poisson polygamma positive potrf potri potrs pow
-    prelu preserve_format prod promote_types pstrf put qr quantile rad2deg rad2deg_ rand
-    rand_like randint randint_like randn randn_like randperm range ravel real reciprocal
-    reciprocal_ relu relu_ remainder remainder_ renorm repeat_interleave reshape
+    nonzero norm normal not_equal numel ones ones_like orgqr ormqr outer pca_lowrank pdist
+    permute pi pinverse pixel_shuffle pixel_unshuffle poisson polygamma positive potrf potri
+    potrs pow prelu preserve_format prod promote_types pstrf put qr quantile rad2deg
+    rad2deg_ rand rand_like randint randint_like randn randn_like randperm range ravel real
+    reciprocal reciprocal_ relu relu_ remainder remainder_ renorm repeat_interleave reshape
     resolve_conj resolve_neg result_type rfft rms_norm roll rot90 round round_ row_stack
     rrelu rrelu_ rsqrt rsqrt_ rsub save scalar_tensor scatter scatter_add scatter_reduce
     searchsorted seed segment_reduce select select_scatter selu selu_
@@ -78,7 +78,7 @@ _WORDS = """
     set_flush_denormal set_grad_enabled set_printoptions set_rng_state sgn short sigmoid
     sigmoid_ sign sign_ signbit sin sin_ sinc sinc_ sinh sinh_ slice_scatter slogdet softmax
     sort split split_with_sizes sqrt sqrt_ square square_ squeeze stack std std_mean stft
-    strided sub sub_ subtract subtract_ sum svd swapaxes swapdims symeig t take
+    strided sub sub_ subtract subtract_ sum svd svd_lowrank swapaxes swapdims symeig t take
     take_along_dim tan tan_ tanh tanh_ tensor tensor_split tensordot threshold threshold_
     tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices trtrs
     true_divide true_divide_ trunc trunc_ typename uint8 unbind unflatten unique

@@ -58,6 +58,7 @@ FAMILIES = (
     "attention",
     "composed",
     "linear_algebra",
+    "lowrank",
     "decompositions",
 )
 for _name in FAMILIES:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl import linalg
+from tcdsl import library, linalg
 from tests.tcdsl.ops.calls import tensor
 from tests.tiers import sampled
 
@@ -156,3 +156,16 @@ def test_what_fails_is_told() -> None:
         with pytest.raises(RuntimeError):
             call(tensor(lost), check_errors=True)
     assert linalg.lu_factor_ex(tensor(lost)).info.tolist() == [0, 0, 3]
+
+
+def test_few_singular_values_are_found_by_torchs_numbers_of_chance() -> None:
+    found: list[list[Any]] = []
+    for u in (library, torch):
+        u.manual_seed(3)
+        tall = u.tensor(np.random.default_rng(1).standard_normal((7, 4)))
+        parts = [*u.svd_lowrank(tall, 3), *u.svd_lowrank(tall.mT, 2), *u.pca_lowrank(tall)]
+        found.append([np.array(p.tolist()) for p in (*parts, u.rand(2))])
+        with pytest.raises(ValueError, match="must be non-negative integer and not greater than"):
+            u.pca_lowrank(tall, 9)
+    for mine, real in zip(*found, strict=True):
+        np.testing.assert_allclose(np.abs(mine), np.abs(real), atol=1e-6)
