@@ -9,6 +9,8 @@ import numpy as np
 from tcdsl.core import Tensor, dtypes, from_numpy, made_by
 from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import (
+    index_copy,
+    index_copy_,
     index_select,
     integers,
     number_for,
@@ -19,6 +21,7 @@ from tcdsl.ops.table import Family, in_place, publish
 from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
+_SCANNED = 1 << 14  # elements of which a scan tells which of a source they take
 
 
 def _of_filling(operands: Operands) -> None:
@@ -94,9 +97,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return a copy with the first elements of a source, in order, where a mask is true."""
-    row, places = _row_and_mask(input, mask, source)
-    made: Tensor = _masked_scatter(row, places, source.reshape(-1))
-    return made if input.ndim == 1 else made_by(made.view(input.shape), "MaskedScatterBackward0")
+    row, chosen = _row_and_mask(input, mask, source)
+    made: Tensor = (
+        index_copy(row, 0, *_places_and_source(chosen, source))
+        if _is_compacted(row, source)
+        else _masked_scatter(row, chosen, source.reshape(-1))
+    )
+    return made_by(made if input.ndim == 1 else made.view(input.shape), "MaskedScatterBackward0")
 
 
 _masked_scatter_apart = in_place(masked_scatter)
@@ -106,9 +113,28 @@ def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Write the first elements of a source, in order, where a mask is true."""
     if not input.is_contiguous() or any_recorded((input, source)):
         return _masked_scatter_apart(input, mask, source)
-    row, places = _row_and_mask(input, mask, source)
-    _masked_scatter_into(row, places, source.reshape(-1))
+    row, chosen = _row_and_mask(input, mask, source)
+    if not _is_compacted(row, source):
+        _masked_scatter_into(row, chosen, source.reshape(-1))
+    elif source._storage is input._storage:
+        return _masked_scatter_apart(input, mask, source)
+    else:
+        index_copy_(row, 0, *_places_and_source(chosen, source))
     return input
+
+
+def _is_compacted(row: Tensor, source: Tensor) -> bool:
+    """Whether the places of what is true are listed: of many, where scans take more memory."""
+    return row.numel() > _SCANNED or not source.numel()
+
+
+def _places_and_source(mask: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where a mask is true, and what comes there."""
+    places = true_places(mask)
+    count = places.numel()
+    if count > source.numel():
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    return places, source.reshape(-1).narrow(0, 0, count)
 
 
 def _row_and_mask(input: Tensor, mask: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:

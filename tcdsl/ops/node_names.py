@@ -33,6 +33,8 @@ _SAID = {
     "cosine_similarity": "SumBackward1",
     "ctc": "CtcLossBackward0",
     "cube": "PowBackward0",
+    "cummax_of_rows": "CummaxBackward0",
+    "cummin_of_rows": "CumminBackward0",
     "d_cube": "MulBackward0",
     "deg2rad": "Deg2RadBackward0",
     "bilinear": "ViewBackward0",

@@ -38,8 +38,10 @@ def _extreme_so_far(name: str, input: Tensor, dim: int) -> Any:
     if not input.ndim:
         dim_of(dim, 0)
         return kind(input.clone(), input.new_zeros((), dtype=dtypes.int64))
-    op = _op_over(name, input.ndim, (dim_of(dim, input.ndim),), "so_far_vjp")
-    return kind(*op(input))
+    dim = dim_of(dim, input.ndim)
+    if input.stride(dim) == 1:
+        name += "_of_rows"
+    return kind(*_op_over(name, input.ndim, (dim,), "so_far_vjp")(input))
 
 
 def cummax(input: Tensor, dim: int) -> Any:
