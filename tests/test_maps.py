@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 from collections.abc import Iterator
@@ -93,10 +94,17 @@ def fields_told(doc: str) -> Iterator[str]:
             yield from (name.strip(" *") for name in names.split(","))
 
 
+DOC_OF_CLASS = re.compile(r'^ *class \w+:[^\n]*\n +r?"""(.*?)"""', re.M | re.S)
+
+
 def test_the_fields_that_docstrings_explain_exist() -> None:
     wrong = []
     for name in (n for n in SOURCES if n.startswith(PACKAGES) and n.endswith(".py")):
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        docs = map(inspect.cleandoc, DOC_OF_CLASS.findall(text))
+        if not any(True for doc in docs for _ in fields_told(doc)):
+            continue  # most files: trees of all take seconds
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ClassDef) and not node.bases:
                 told = [*fields_told(ast.get_docstring(node) or "")]
                 if not told:
