@@ -90,6 +90,10 @@ if faults:
     raise SystemExit("\\n".join(faults))
 print(json.dumps([*first, *written, *MORE, *OPTIMIZERS]))
 """
+HEADS = (
+    "F.multi_head_attention_forward(*[X[None]] * 3, 4, 2, X[0].repeat(3, 4).view(12, 4), None, "
+    "None, None, False, 0.0, X[:1, :1].repeat(4, 4), None)"
+)
 # What has no sample of its own: X is (3, 4) of floats, I three integers, M a mask of X's shape.
 MORE = {
     "dropout": "F.dropout(X)", "dropout1d": "F.dropout1d(X)",
@@ -117,7 +121,10 @@ MORE = {
     "floor_divide": "X // 2.0", "upsample": "F.upsample(X[None], scale_factor=2)",
     "upsample_nearest": "F.upsample_nearest(X[None], scale_factor=2)",
     "upsample_bilinear": "F.upsample_bilinear(X[None, None], scale_factor=2)",
-    "bincount": "t.bincount(I)", "getitem": "X[I]", "setitem": "X.__setitem__(I, 1.0)",
+    "bincount": "t.bincount(I)", "histogram": "t.histogram(X, 3)", "angle": "t.angle(X)",
+    "histogramdd": "t.histogramdd(X[:, :2], [2, 2])", "isreal": "t.isreal(X)",
+    "fill": "t.fill(X, 2.0)", "multi_head_attention_forward": HEADS,
+    "getitem": "X[I]", "setitem": "X.__setitem__(I, 1.0)",
     "channel_shuffle": "F.channel_shuffle(X.reshape(1, 4, 3, 1), 2)",
     "pixel_unshuffle": "F.pixel_unshuffle(X[None, None, :2], 2)",
     "fold": "F.fold(X[None], (2, 2), (1, 1))", "unfold": "F.unfold(X[None, None], (2, 2))",
@@ -140,13 +147,13 @@ ORDERS = (
 LAPACKS = (
     "btrifact btrifact_with_info btrisolve btriunpack cholesky cholesky_inverse "
     "cholesky_solve det eig gels geqrf gesv inverse logdet matrix_power orgqr "
-    "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs"
+    "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs svd_lowrank pca_lowrank"
 )
 VIEWS = (
     "movedim moveaxis swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit "
     "broadcast_tensors broadcast_to meshgrid atleast_1d atleast_2d atleast_3d adjoint "
     "as_strided chunk diagonal flatten narrow permute reshape select split squeeze t transpose "
-    "unbind unsqueeze split_with_sizes"
+    "unbind unsqueeze split_with_sizes detach conj conj_physical real resolve_conj resolve_neg"
 )
 MAKING = (
     "as_tensor asarray frombuffer empty empty_like from_dlpack from_numpy full_like masked_scatter "
@@ -158,7 +165,7 @@ SAYING = (
     "can_cast get_device typename get_default_device get_default_dtype is_storage is_tensor numel "
     "promote_types set_default_device set_default_dtype "
     "set_default_tensor_type set_flush_denormal set_printoptions broadcast_shapes finfo iinfo "
-    "is_floating_point positive result_type"
+    "is_floating_point positive result_type imag is_complex is_conj is_neg"
 )
 EXCUSED = {*" ".join((ORDERS, LAPACKS, VIEWS, MAKING, SAYING)).split()}
 
