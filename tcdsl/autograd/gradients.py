@@ -9,7 +9,7 @@ from tcdsl import core
 from tcdsl.autograd.hooks import told_accumulated
 from tcdsl.autograd.passes import running
 from tcdsl.core import Tensor, setup
-from tcdsl.ops.internal import plus, zeros
+from tcdsl.ops.internal import plus, to, zeros
 from tcdsl.ops.joins import stack
 
 Tensors = Tensor | Sequence[Tensor]
@@ -135,7 +135,7 @@ def _listed(tensors: Tensors) -> tuple[Tensor, ...]:
 
 
 def _adjoints(roots: Sequence[Tensor], given: Any) -> tuple[Tensor | None, ...]:
-    """Return a gradient or None for each root.
+    """Return a gradient or None for each root, in the root's type.
 
     Raises
     ------
@@ -157,7 +157,10 @@ def _adjoints(roots: Sequence[Tensor], given: Any) -> tuple[Tensor | None, ...]:
                 f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and "
                 f"output[{i}] has a shape of {root.shape}."
             )
-    return listed
+    return tuple(
+        g if g is None or g.dtype is root.dtype else to(g, root.dtype)
+        for root, g in zip(roots, listed, strict=True)
+    )
 
 
 def _of_tensor(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl import autograd
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, from_numpy
 from tests.tcdsl.core.few import array, e_to, plus, tensor, times, total
 
 pytestmark = pytest.mark.cc
@@ -54,8 +54,10 @@ def test_a_gradient_may_be_given_and_is_held_against_its_tensor() -> None:
     assert array(x.grad).tolist() == [2, 40]
     with pytest.raises(RuntimeError, match="Mismatch in shape"):
         y.backward(tensor([1.0]))
-    y.backward(gradient=tensor([0.0, 1.0]), inputs=[x])
+    y.backward(gradient=tensor([0.0, 1.0]), inputs=[x], retain_graph=True)
     assert array(x.grad).tolist() == [2, 44]
+    y.backward(from_numpy(np.array([1.0, 0.0])))  # of another type: of y's from there on
+    assert array(x.grad).tolist() == [4, 44]
 
 
 def test_hooks_see_and_replace_gradients() -> None:
