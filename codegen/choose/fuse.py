@@ -74,7 +74,7 @@ def _is_chain(
     """Whether groups, of one turn, are a chain as one; wanted: see `fused_group`."""
     if not is_contraction(run[0].statements[0]) or not _undisturbed(program, run):
         return False
-    if len({program.stretch(m) for g in run for m in g.members}) > 1:
+    if not program.is_one_stretch(g.members for g in run):
         return False
     from tcdsl.codegen.forms.chain.find import chain_of  # on use: mostly nothing begins like one
 
@@ -197,7 +197,7 @@ def can_join(
 ) -> bool:
     """Whether groups that follow each other may be one."""
     statements = [s for g in run for s in g.statements]
-    if len({program.stretch(m) for g in run for m in g.members}) > 1:
+    if not program.is_one_stretch(g.members for g in run):
         return False
     is_padded = paddings and has_padding(statements)
     last = program.buffer(statements[-1].target)

@@ -12,8 +12,8 @@ from tcdsl.grammar.text.dataclass import dataclass
 class Group:
     """Statements that run together, in program order.
 
-    members are positions in `Program.statements`; statements are what is left of them after
-    pointwise producers were put into their consumers; origins tells, for each statement, the
+    members are positions in `Program.statements`, in order; statements are what is left of them
+    after pointwise producers were put into their consumers; origins tells, for each statement, the
     members that are in it. local names the versions that live in the tile only: nobody outside
     the group reads them, so they need no memory.
     """

@@ -45,8 +45,8 @@ def inline(
         consumers = [left[i].statements[0] for i in readers]
         if not readers or not allow(g) or not _inlinable(program, s, consumers):
             continue
-        stretches = {program.stretch(m) for i in (at, *readers) for m in left[i].members}
-        if len(stretches) > 1 or s.target in carried(program):
+        is_one = program.is_one_stretch(left[i].members for i in (at, *readers))
+        if not is_one or s.target in carried(program):
             continue
         if not all(_reads_live(program, left, at, i) for i in readers):
             continue

@@ -5,7 +5,7 @@ It is what fusion and forms work on; `ssa.py` makes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Literal
 
@@ -196,6 +196,10 @@ class Program:
             return 0
         ends = {end for x in self.loops for end in (x.first, x.last)}
         return sum(end <= position for end in ends)
+
+    def is_one_stretch(self, places: Iterable[Sequence[int]]) -> bool:
+        """Whether no loop begins or ends between statements; places: of some each, in order."""
+        return len({self.stretch(some[end]) for some in places for end in (0, -1)}) <= 1
 
     def depends(self, size: Size) -> bool:
         """Whether a size changes from turn to turn."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tcdsl.core import Tensor, dtypes
 from tcdsl.ops.internal import to
@@ -11,21 +11,54 @@ from tcdsl.ops.pointwise import where
 from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
 
-__all__ = ["angle", "isreal"]
+__all__ = [
+    "angle", "conj", "conj_physical", "imag", "is_complex", "is_conj", "is_neg", "isreal", "real",
+    "resolve_conj", "resolve_neg",
+]  # fmt: skip
 
 
-def _itself(input: Tensor) -> Tensor:
+def real(input: Tensor) -> Tensor:
     """Return the tensor: its numbers are real."""
     return input
 
 
-def _imaginary(input: Tensor) -> NoReturn:
+def conj(input: Tensor) -> Tensor:
+    """Return the tensor: its numbers are real."""
+    return input
+
+
+def conj_physical(input: Tensor) -> Tensor:
+    """Return the tensor: its numbers are real."""
+    return input
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """Return the tensor: its numbers are real."""
+    return input
+
+
+def resolve_neg(input: Tensor) -> Tensor:
+    """Return the tensor: no sign is left to be applied."""
+    return input
+
+
+def imag(input: Tensor) -> NoReturn:
     """Refuse: there is no imaginary part."""
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
-def _never(input: Tensor) -> bool:
+def is_complex(input: Tensor) -> bool:
     """Return False: no number is complex."""
+    return False
+
+
+def is_conj(input: Tensor) -> bool:
+    """Return False: no number is complex."""
+    return False
+
+
+def is_neg(input: Tensor) -> bool:
+    """Return False: no sign is left to be applied."""
     return False
 
 
@@ -44,24 +77,11 @@ def isreal(input: Tensor) -> Tensor:
     return made
 
 
-def _named(function: Any, name: str) -> Any:
-    """Return a function of its own under a name, which pickles find it by."""
-
-    def called(input: Tensor) -> Any:
-        return function(input)
-
-    called.__name__ = called.__qualname__ = name
-    called.__doc__ = function.__doc__
-    return called
-
-
-for _name in ("real", "conj", "conj_physical", "resolve_conj", "resolve_neg"):
-    on = ("torch",) if _name == "real" else ("torch", "Tensor")  # a method would hide the property
-    publish(_named(_itself, _name), (_name,), on)
-publish(_named(_imaginary, "imag"), ("imag",), on=("torch",))
-for _name in ("is_complex", "is_conj", "is_neg"):
-    publish(_named(_never, _name), (_name,))
-publish(angle, ("angle",))
-publish(isreal, ("isreal",))
-Tensor.real = property(_itself)  # type: ignore[attr-defined]
-Tensor.imag = property(_imaginary)  # type: ignore[attr-defined]
+for _function in (
+    conj, conj_physical, resolve_conj, resolve_neg, is_complex, is_conj, is_neg, angle, isreal,
+):  # fmt: skip
+    publish(_function, (_function.__name__,))
+for _function in (real, imag):
+    publish(_function, (_function.__name__,), on=("torch",))  # of Tensors they are properties
+Tensor.real = property(real)  # type: ignore[attr-defined]
+Tensor.imag = property(imag)  # type: ignore[attr-defined]

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.turns import in_order
+from tcdsl.codegen.library import load as loading
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -187,10 +190,26 @@ def run_cases(
         names.append(made[key])
     path = compile_source(Source("cases", "\n".join(texts)), cc)
     rng = np.random.default_rng(seed)
-    return [
-        call(load(path, name).address, c.problem, c.threads, rng)
-        for name, c in zip(names, cases, strict=True)
-    ]
+    with _imports_by(cc):
+        return [
+            call(load(path, name).address, c.problem, c.threads, rng)
+            for name, c in zip(names, cases, strict=True)
+        ]
+
+
+@contextmanager
+def _imports_by(cc: Compiler | None) -> Iterator[None]:
+    """Have what executables import compiled by this compiler too: its vectors may be narrower."""
+    with pytest.MonkeyPatch.context() as patch:
+        if cc is not None:
+            patch.setattr(loading, "addresses", lambda names: [_address(n, cc) for n in names])
+        yield
+
+
+def _address(name: str, cc: Compiler) -> int:
+    source = Source(name, compiler.emit_c(compiler.lower_library(name)))
+    function = getattr(ctypes.CDLL(str(compile_source(source, cc))), name)
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def call(

@@ -226,7 +226,8 @@ def test_a_condition_stands_once_in_the_gradient() -> None:
     ("text", "n", "backwards"),
     [
         pytest.param(statements, 40, False, marks=pytest.mark.wide),
-        pytest.param(reductions, 40, False, marks=pytest.mark.wide),
+        # past the longest run that is tried as one group: all read A once T is seen through
+        pytest.param(reductions, 80, False, marks=pytest.mark.wide),
         # past the longest run that is tried as one group, where each has all 23 that follow it
         pytest.param(statements, 100, True, marks=pytest.mark.wide),
         (statements, 15, False),
