@@ -21,13 +21,17 @@ def compiled(compiler: Compiler, source: Source, folder: Path) -> Path:
     return run.output
 
 
-def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of what this process compiles from here on."""
+def noted(monkeypatch: pytest.MonkeyPatch, *, library: bool = True) -> list[str]:
+    """Return the names of what this process compiles from here on.
+
+    library: the functions of the library too, which a process has once, whichever test was first.
+    """
     names: list[str] = []
     begin = making._begin
 
     def note(compiler: Any, source: Any, key: str) -> Any:
-        names.append(source.name)
+        if library or not source.name.startswith("tc_"):
+            names.append(source.name)
         return begin(compiler, source, key)
 
     monkeypatch.setattr(making, "_begin", note)

@@ -32,7 +32,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(beforehand, "usable_cores", lambda: 2)
     monkeypatch.setattr(beforehand, "expect", lambda: None)
     recorded(monkeypatch, tmp_path / "cache")
-    return noted(monkeypatch)
+    return noted(monkeypatch, library=False)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(beforehand, "IS_USUAL", True)
     monkeypatch.setattr(beforehand, "usable_cores", lambda: 2)
     recorded(monkeypatch, tmp_path / "cache")
-    return noted(monkeypatch)
+    return noted(monkeypatch, library=False)
 
 
 @pytest.fixture

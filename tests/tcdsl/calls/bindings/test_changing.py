@@ -29,7 +29,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(meanwhile, "FOLLOWS", True)
     monkeypatch.setattr(meanwhile, "usable_cores", lambda: 2)
     monkeypatch.setattr(changing, "sizes", changing.Changing())
-    return noted(monkeypatch)
+    return noted(monkeypatch, library=False)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setattr(aside, "_queue", Busy())
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-    return noted(monkeypatch)
+    return noted(monkeypatch, library=False)
 
 
 def ones(kernel: Any, n: int, side: int = 5) -> None:

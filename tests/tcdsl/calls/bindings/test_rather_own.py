@@ -52,7 +52,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     quick = tuple(x for x in forms.CPU if x.name != "contraction")  # which brings its library
     monkeypatch.setattr(forms, "CPU", quick)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-    return noted(monkeypatch)
+    return noted(monkeypatch, library=False)
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, times: float, own_ns: float = 1e6) -> Model:
