@@ -146,6 +146,18 @@ class Nest(ABC):
         p = Var(self.operands.local(f"{name}_at"), Pointer(kind.dtype, const=kind.const))
         return Let(p, b.offset(self.operands.pointer(x.buffer), b.add(self.size(x.offset), *steps)))
 
+    def placed(self, panel: Var, group: Var) -> tuple[list[Stmt], dict[str, Expr]]:
+        """Return the declarations of where a task is, and the indices of its outer point."""
+        task, p = self.var("task"), self.problem
+        point, at = self.decode(b.mod(b.div(task, self.panels), self.outer_count), p.outer)
+        return [
+            Let(panel, b.mod(task, self.panels)),
+            Let(group, b.div(task, self.blocks)),
+            *point,
+            self.origin("a", p.a, at),
+            self.origin("b", p.b, at),
+        ], at
+
 
 @dataclass(frozen=True, slots=True)
 class WeightNest(Nest):

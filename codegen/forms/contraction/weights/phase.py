@@ -126,7 +126,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
         packed = nest.pointer("packed_b")
         head.append(Let(packed, Cast(b.WORKSPACE, packed.type)))
     task, group, panel = nest.var("task"), nest.var("group"), nest.var("panel")
-    point, at = nest.decode(b.mod(b.div(task, nest.panels), nest.outer_count), p.outer)
+    place, at = nest.placed(panel, group)
     strip, first, block = nest.var("strip"), nest.var("first_strip"), nest.pointer("block")
     body = b.loop(
         strip,
@@ -138,11 +138,7 @@ def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
         task,
         b.BEGIN,
         b.END,
-        Let(panel, b.mod(task, nest.panels)),
-        Let(group, b.div(task, nest.blocks)),
-        point,
-        nest.origin("a", p.a, at),
-        nest.origin("b", p.b, at),
+        place,
         Let(block, _sums_of(nest, task, block)),
         Let(first, b.mul(group, nest.each)),
         body,

@@ -228,18 +228,14 @@ def phase(nest: SlidingNest) -> list[Function]:
         ),
         Let(total, b.mul(*counts)),
     ]
-    point, at = nest.decode(b.mod(b.div(task, nest.panels), nest.outer_count), p.outer)
+    place, at = nest.placed(panel, group)
     own = Cast(b.offset(b.WORKSPACE, nest.packed_bytes), block.type)
     shared = b.offset(nest.pointer("sums"), b.mul(task, nest.block_elements))
     body = b.loop(
         task,
         b.BEGIN,
         b.END,
-        Let(panel, b.mod(task, nest.panels)),
-        Let(group, b.div(task, nest.blocks)),
-        point,
-        nest.origin("a", p.a, at),
-        nest.origin("b", p.b, at),
+        place,
         Let(block, b.select(nest.is_alone, own, shared)),
         Let(columns, b.min64(nest.width, b.sub(nest.column_count, b.mul(panel, nest.width)))),
         Let(first, b.mul(group, nest.var("each"))),

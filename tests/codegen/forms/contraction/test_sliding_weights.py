@@ -9,8 +9,8 @@ import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
-from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
+from tests.codegen.forms.contraction.any_sizes import held_as, titles_of
 from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
 from tests.codegen.under_configs import narrower
 
@@ -22,19 +22,8 @@ def rand(*shape: int, dtype: str = "float32") -> Array:
     return RNG.standard_normal(shape).astype(dtype)
 
 
-def titles_of(p: Problem, machine: Machine | None = None) -> str:
-    """Return the forms of all statements in an executable for any sizes."""
-    found = compiler.describe(
-        p.program, spec_of(p, exact=False), Config(), machine or detect(), p.sizes
-    )
-    return ", ".join(form for _, form in found)
-
-
 def held(listed: Sequence[Problem], terms: int) -> None:
-    """Hold problems against the reference, after a look at their form."""
-    for p in listed:
-        assert "convolution weights of any size" in titles_of(p), p.program.text
-    differential([Case(p, exact=False) for p in listed], terms)
+    held_as("convolution weights of any size", listed, terms)
 
 
 PADDED = """def conv_k(float(N,C,H,W) I, float(N,F,H,W) G) -> (D) {
