@@ -11,6 +11,7 @@ from tcdsl import linalg
 from tcdsl.autograd import modes
 from tcdsl.core import Size
 from tcdsl.distributions import constraints as c
+from tcdsl.distributions.covariances import CONSTRAINTS, by_factor, factor_of, the_given
 from tcdsl.distributions.distribution import Distribution
 from tcdsl.distributions.gammas import shares
 
@@ -71,12 +72,7 @@ class Dirichlet(Distribution):
 class MultivariateNormal(Distribution):
     """Normal vectors of a mean and a covariance, its inverse, or its triangular factor."""
 
-    arg_constraints = {
-        "loc": c.real_vector,
-        "covariance_matrix": c.positive_definite,
-        "precision_matrix": c.positive_definite,
-        "scale_tril": c.lower_cholesky,
-    }
+    arg_constraints = {"loc": c.real_vector, **CONSTRAINTS}
     support = c.real_vector
     has_rsample = True
 
@@ -88,38 +84,20 @@ class MultivariateNormal(Distribution):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        said = {name: value for name, value in given.items() if value is not None}
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        if len(said) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        ((name, matrix),) = said.items()
+        name, matrix = the_given(ValueError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.ndim < 2:
             raise ValueError(f"{name} must be at least two-dimensional")
         batch = tc.broadcast_shapes(tuple(matrix.shape[:-2]), tuple(loc.shape[:-1]))
         matrix = matrix.expand(*batch, *matrix.shape[-2:])
         self._have(validate_args, 1, loc=loc.expand(*batch, loc.shape[-1]), **{name: matrix})
-        self._factor = _factor(name, matrix)
+        self._factor = factor_of(name, matrix)
 
     loc: Any
 
     def __getattr__(self, name: str) -> Any:
-        factor = vars(self).get("_factor")
-        if factor is not None and name == "scale_tril":
-            return factor
-        if factor is not None and name == "covariance_matrix":
-            return factor @ factor.transpose(-2, -1)
-        if factor is not None and name == "precision_matrix":
-            return tc.inverse(factor @ factor.transpose(-2, -1))
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return by_factor(self, vars(self).get("_factor"), name)
 
     def expand(self, batch_shape: Any) -> Any:
         made = super().expand(batch_shape)
@@ -147,12 +125,6 @@ class MultivariateNormal(Distribution):
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
     variance = property(lambda self: (self._factor**2).sum(-1))
-
-
-def _factor(name: str, matrix: Any) -> Any:
-    if name == "scale_tril":
-        return matrix
-    return linalg.cholesky(matrix if name == "covariance_matrix" else tc.inverse(matrix))
 
 
 class Independent(Distribution):

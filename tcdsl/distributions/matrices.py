@@ -10,6 +10,7 @@ from tcdsl import linalg
 from tcdsl.autograd import modes
 from tcdsl.core import Size, Tensor
 from tcdsl.distributions import constraints as c
+from tcdsl.distributions.covariances import CONSTRAINTS, by_factor, factor_of, the_given
 from tcdsl.distributions.distribution import Distribution
 from tcdsl.distributions.gammas import Beta, gamma_draw
 
@@ -87,12 +88,7 @@ class Wishart(Distribution):
     """
 
     support = c.positive_definite
-    arg_constraints = {
-        "covariance_matrix": c.positive_definite,
-        "precision_matrix": c.positive_definite,
-        "scale_tril": c.lower_cholesky,
-        "df": c.greater_than(0),
-    }
+    arg_constraints = {**CONSTRAINTS, "df": c.greater_than(0)}
     has_rsample = True
 
     def __init__(
@@ -103,18 +99,7 @@ class Wishart(Distribution):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        said = {n: v for n, v in given.items() if v is not None}
-        if len(said) != 1:
-            raise AssertionError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        ((name, matrix),) = said.items()
+        name, matrix = the_given(AssertionError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.ndim < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch "
@@ -126,14 +111,9 @@ class Wishart(Distribution):
         if (df <= p - 1).any().item():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {p - 1}.")
         self._have(validate_args, 2, **{name: matrix.expand(*batch, p, p)}, df=df.expand(batch))
-        if name == "scale_tril":
-            self._lower = self.scale_tril
-        else:
-            whole = linalg.inv(matrix) if name == "precision_matrix" else matrix
-            self._lower = linalg.cholesky(whole).expand(*batch, p, p)
+        self._lower = factor_of(name, matrix).expand(*batch, p, p)
 
     df: Any
-    scale_tril: Any
 
     def expand(self, batch_shape: Any) -> Any:
         made = super().expand(batch_shape)
@@ -141,13 +121,7 @@ class Wishart(Distribution):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        lower = vars(self).get("_lower")
-        if lower is None or name not in self.arg_constraints:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        if name == "scale_tril":
-            return lower
-        whole = lower @ lower.mT
-        return whole if name == "covariance_matrix" else linalg.inv(whole)
+        return by_factor(self, vars(self).get("_lower"), name)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._shape(sample_shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -29,16 +30,23 @@ def _reducing(rank: int, dim: int, reduce: str) -> Op:
     text = scatter_text(rank, dim, _HOW[reduce], is_number=False)
     if reduce not in ("amax", "amin"):
         return op_of_text(text)
+    back = _sharing(dim, gather, scatter_add)
+    return op_of_text(text, vjp=back, saves=("input", "index", "src", "out"))
+
+
+def _sharing(
+    dim: int, looked_up: Callable[..., Tensor], added: Callable[..., Tensor]
+) -> Callable[..., Any]:
+    """Return a way back in which all that are as great share the gradient, as PyTorch has it."""
 
     def back(needs: int, d_out: Tensor, *kept: Tensor) -> Any:
-        """All that are as great share the gradient, as PyTorch has it."""
-        input, index, src, out = kept
+        input, index, source, out = kept
         kept_here = (input == out).to(out.dtype)
-        written = (src == gather(out, dim, index)).to(out.dtype)
-        share = d_out / scatter_add(kept_here, dim, index, written)
-        return share * kept_here, None, gather(share, dim, index) * written
+        written = (source == looked_up(out, dim, index)).to(out.dtype)
+        share = d_out / added(kept_here, dim, index, written)
+        return share * kept_here, None, looked_up(share, dim, index) * written
 
-    return op_of_text(text, vjp=back, saves=("input", "index", "src", "out"))
+    return back
 
 
 def _neutral(reduce: str, dtype: dtypes.DType) -> Any:
@@ -170,15 +178,7 @@ def _reducing_parts(rank: int, dim: int, reduce: str) -> Op:
     text = into_text(rank, dim, _HOW[reduce], "index_reduce")
     if reduce not in ("amax", "amin"):
         return op_of_text(text)
-
-    def back(needs: int, d_out: Tensor, *kept: Tensor) -> Any:
-        """All that are as great share the gradient, as PyTorch has it."""
-        input, index, source, out = kept
-        kept_here = (input == out).to(out.dtype)
-        written = (source == index_select(out, dim, index)).to(out.dtype)
-        share = d_out / index_add(kept_here, dim, index, written)
-        return share * kept_here, None, index_select(share, dim, index) * written
-
+    back = _sharing(dim, index_select, index_add)
     return op_of_text(text, vjp=back, saves=("input", "index", "source", "out"))
 
 
