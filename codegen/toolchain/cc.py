@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tcdsl.codegen.toolchain.cachedir import read_json, subfolder, update_json
-from tcdsl.codegen.toolchain.contentfile import stem
+from tcdsl.codegen.toolchain.contentfile import building_folder, stem
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
@@ -242,25 +242,8 @@ def _processor() -> str:
 
 def _ask(command: tuple[str, ...]) -> Compiler:
     """Run the preprocessor: what is predefined says kind, version and instruction set."""
-    from tempfile import TemporaryDirectory  # on use: mostly another process has asked
-
-    from tcdsl.codegen.toolchain.command import Command, beginning_of, readable
-
     is_zig = "zig" in Path(command[0]).name or "ziglang" in command
-    native = _native_flags(is_zig)
-    with TemporaryDirectory(dir=subfolder("building")) as name:
-        folder = Path(name)
-        printed, errors = folder / "printed", folder / "errors"
-        words = [*command, *native, "-dM", "-E", "-x", "c", os.devnull]
-        try:
-            asked = Command(words, _ASKED_S, folder, printed, environment(folder), errors)
-        except OSError as e:
-            raise CompileError(_not_working(command, e.strerror or str(e))) from e
-        asked.wait()
-        if asked.status != 0:
-            why = asked.objection or readable(beginning_of(errors)) or f"status {asked.status}"
-            raise CompileError(_not_working(command, why))
-        answer = printed.read_text(encoding="utf-8", errors="replace")
+    answer = _predefined(command, _native_flags(is_zig))
     lines = [line for line in answer.splitlines() if line.startswith("#define ")]
     defined = dict(line.split(" ", 2)[1:] for line in lines if line.count(" ") >= 2)
     kind: Kind = "zig" if is_zig else "clang" if "__clang__" in defined else "gcc"
@@ -280,6 +263,35 @@ def _ask(command: tuple[str, ...]) -> Compiler:
         macros=tuple(line.split(" ")[1] for line in features),
         isa_key=hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16],
     )
+
+
+def _predefined(command: tuple[str, ...], native: tuple[str, ...]) -> str:
+    """Return what a preprocessor has defined before any text; Ctrl-C leaves nothing of it."""
+    import shutil  # on use: mostly another process has asked
+
+    from tcdsl.codegen.toolchain.command import Command, beginning_of, readable, uninterrupted
+
+    words = [*command, *native, "-dM", "-E", "-x", "c", os.devnull]
+    folder = asked = None
+    try:
+        with uninterrupted():
+            folder = building_folder()
+            printed, errors = folder / "printed", folder / "errors"
+            try:
+                asked = Command(words, _ASKED_S, folder, printed, environment(folder), errors)
+            except OSError as e:
+                raise CompileError(_not_working(command, e.strerror or str(e))) from e
+        asked.wait()
+        if asked.status != 0:
+            why = asked.objection or readable(beginning_of(errors)) or f"status {asked.status}"
+            raise CompileError(_not_working(command, why))
+        return printed.read_text(encoding="utf-8", errors="replace")
+    finally:
+        with uninterrupted():
+            if asked:
+                asked.kill()
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _not_working(command: tuple[str, ...], why: str) -> str:

@@ -9,8 +9,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 MOST_PRINTED = 16 << 20  # bytes; more is a fault, and would fill the disk or the memory
@@ -112,6 +113,24 @@ class Command:
             return self._process.poll() is not None
         flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
         return os.waitid(os.P_PID, self.number, flags) is not None
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: between the start of a compiler and the note of it, it would be lost."""
+    in_main = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT)
+    if not in_main or usual is None:  # it cannot come here; or the handler is not Python's
+        yield
+        return
+    pending: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
 
 
 def beginning_of(log: Path) -> bytes:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tcdsl.codegen.toolchain.cachedir import lacks_room
 from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.command import uninterrupted
 from tcdsl.codegen.toolchain.contentfile import (
     OBJECT,
     KeyLock,
@@ -46,7 +44,7 @@ def make(
         while waiting or running:
             if is_unwanted is not None and is_unwanted():
                 raise UnwantedError
-            with _uninterrupted():
+            with uninterrupted():
                 for key in list(waiting):
                     if len(running) >= jobs:
                         break
@@ -66,30 +64,10 @@ def make(
                 longest_s = _LONGEST_S if is_unwanted is None else _LONGEST_S / 10
                 wait_for_any([making.run for making in running.values()], longest_s)
     finally:
-        with _uninterrupted():
+        with uninterrupted():
             for making in running.values():
                 making.abandon()
     return done
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait: between the start of a compiler and the note of it, it would be lost."""
-    in_main = threading.current_thread() is threading.main_thread()
-    usual = signal.getsignal(signal.SIGINT)
-    if (
-        not in_main or usual is None
-    ):  # KeyboardInterrupt cannot come; or the handler is not Python's
-        yield
-        return
-    pending: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _frame: pending.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-        if pending:
-            signal.raise_signal(signal.SIGINT)
 
 
 class _Making:

@@ -113,7 +113,10 @@ class _Member:
         try:
             if not self._is_ready:
                 self._channel.recv_bytes()
-                self._is_ready = True
+                with self._lock:  # one that is about to be stopped is given nothing to begin
+                    if self._is_stopped:
+                        return "stopped"
+                    self._is_ready = True
             self._channel.send_bytes(task)
             return self._channel.recv_bytes().decode()
         except (EOFError, OSError):

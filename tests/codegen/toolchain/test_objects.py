@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cachedir, cc, contentfile, making
+from tcdsl.codegen.toolchain import cachedir, cc, contentfile
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
+from tcdsl.codegen.toolchain.command import uninterrupted
 from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
 from tcdsl.grammar.text.errors import CompileError
 from tests.codegen.toolchain.test_cc import fake_compiler
@@ -376,10 +377,27 @@ def test_ctrl_c_leaves_no_lock_no_object_and_no_compiler(cache: Path, tmp_path: 
 
 def test_ctrl_c_waits_until_a_started_compiler_is_noted() -> None:
     noted = False
-    with pytest.raises(KeyboardInterrupt), making._uninterrupted():  # noqa: PT012  (the point)
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012  (the point)
         signal.raise_signal(signal.SIGINT)
         noted = True
     assert noted
+
+
+def test_ctrl_c_leaves_nothing_of_a_compiler_that_is_asked_who_it_is(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def interrupted() -> Path:
+        made.append(contentfile.building_folder())
+        signal.raise_signal(signal.SIGINT)
+        return made[0]
+
+    monkeypatch.setattr(cc, "building_folder", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cc._ask(find_compiler().command)
+    assert len(made) == 1
+    assert not leftovers(cache)
 
 
 def test_a_killed_process_does_not_keep_its_lock(cache: Path, tmp_path: Path) -> None:
