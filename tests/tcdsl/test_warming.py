@@ -222,7 +222,8 @@ def test_whoever_stops_listening_ends_the_processes(own_cache: Path) -> None:
     assert threading.active_count() == before
     cache = Path(os.environ["TCDSL_CACHE"])
     assert len(list((cache / "objects").rglob("inc*.so"))) >= 2, "what is compiled is kept"
-    assert list((cache / "building").rglob("*")) == []
+    # The library of products, begun by the first compile on a machine, is ended by nobody.
+    assert not list((cache / "building").rglob("*inc*"))
 
 
 def test_a_worker_that_is_stopped_before_it_is_there_says_nothing(
