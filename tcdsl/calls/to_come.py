@@ -54,6 +54,15 @@ class CallToCome:
     generics: Mapping[str, Any]
     operands: tuple[tuple[Any, Any], ...]
 
+    @property
+    def kind(self) -> object:
+        """What it shares with all calls that bind a definition alike, and with some others."""
+        each = tuple(
+            (o.dtype, tuple(n == 1 for n in o.shape)) if isinstance(o, ArrayToCome) else type(o)
+            for o, _ in self.operands
+        )
+        return each, tuple(self.generics.items())
+
     def of(self, dispatch: Dispatch) -> KernelCall:
         """Return the call, of arrays that are none."""
         arrays, values = [], []
@@ -66,36 +75,47 @@ class CallToCome:
 
 
 class Begun:
-    """Calls of a definition that are built aside before they come, by their forms."""
+    """Calls of a definition before they come: which have the first sizes, what is built aside.
+
+    Ways back come in reverse. So the first sizes are told, of each kind of calls those of the call
+    that goes forward first, in a process that compiles as in one that finds all: what serves the
+    other sizes hangs on them.
+    """
 
     def __init__(self) -> None:
         self._by_form: dict[object, Aside] = {}
-        self._first: CallToCome | None = None
+        self._first: dict[object, tuple[object, CallToCome]] = {}  # by kind, with its form
+        self._told: set[object] = set()  # kinds
 
     def __bool__(self) -> bool:
-        return bool(self._by_form)
+        return bool(self._by_form) or len(self._told) < len(self._first)
+
+    def expect(self, form: object, call: CallToCome) -> None:
+        """Let a call have the first sizes of its kind, unless one is expected before it."""
+        self._first.setdefault(call.kind, (form, call))
 
     def begin(self, dispatch: Dispatch, form: object, call: CallToCome) -> None:
-        """Have what serves a call built aside, once."""
+        """Have what serves a call, which was expected, built aside, once."""
         if form in self._by_form:
             return
-        self._first = self._first or call
-        task = packed((packed(dispatch.session), dispatch.name, call))
+        _, first = self._first[call.kind]
+        task = packed((packed(dispatch.session), dispatch.name, call, first))
         self._by_form[form] = Aside(task, dispatch.name, CALL)
 
     def wait(self, dispatch: Dispatch, form: object) -> None:
-        """Wait for what serves a call, if it was begun.
-
-        What was begun first has the first sizes, whichever call comes first: ways back come in
-        reverse.
-        """
-        if self._first is not None:
-            first = self._first.of(dispatch)
-            first.variant.expect(first.sizes, first.spec.layouts)
-            self._first = None
+        """Wait for what serves a call, if it was begun."""
+        for kind, (of_first, first) in [*self._first.items()]:
+            if kind not in self._told:
+                self._told.add(kind)
+                if of_first != form:  # else it is about to come
+                    _expect(first.of(dispatch))
         one = self._by_form.pop(form, None)
         if one is not None:
             one.wait()
+
+
+def _expect(first: KernelCall) -> None:
+    first.variant.expect(first.sizes, first.spec.layouts)
 
 
 @lru_cache(maxsize=_MOST_DEFINITIONS)
@@ -107,8 +127,9 @@ def _dispatch(session: bytes, name: str) -> Dispatch:
 
 def build(task: bytes) -> None:
     """Build what a task says: the builder's part of `begin`."""
-    session, name, to_come = unpacked(task)
+    session, name, to_come, first = unpacked(task)
     dispatch = _dispatch(session, name)
+    _expect(first.of(dispatch))  # whose task the caller may have taken
     call = to_come.of(dispatch)
     variant, text = call.variant, dispatch.session
     layouts, tuned = call.spec.layouts, text.tuned(variant)

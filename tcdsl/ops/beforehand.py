@@ -26,31 +26,37 @@ if TYPE_CHECKING:
 
 @contextmanager
 def way_back_begun(forms: Texted, call: KernelCall, values: Sequence[Any]) -> Iterator[None]:
-    """Begin the way back of a call as soon as the call is compiled here, if it is recorded."""
-    if forms.meaning.vjp is None or forms.writes or not _needs(values):
+    """Begin the way back of a call as soon as the call is compiled here, if it is recorded.
+
+    Where it is compiled already, the way back only hears which sizes come first.
+    """
+    way = _way(forms, call, values)
+    if way is None:
         yield
         return
-    token = COMPILING.set(lambda: _begin(forms, call, values))
+    back, form, to_come = way
+    back.begun.expect(form, to_come)
+    token = COMPILING.set(lambda: back.begun.begin(back.dispatch, form, to_come))
     try:
         yield
     finally:
         COMPILING.reset(token)
 
 
-def _needs(values: Sequence[Any]) -> int:
-    """Return which gradients a call is recorded for, bit by bit."""
-    if not is_grad_enabled():
-        return 0
-    return sum(1 << i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad)
+def _way(
+    forms: Texted, call: KernelCall, values: Sequence[Any]
+) -> tuple[Texted, object, CallToCome] | None:
+    """Return the op that will go back, the form of its call, and that call.
 
-
-def _begin(forms: Texted, call: KernelCall, values: Sequence[Any]) -> None:
-    """Have what will serve the way back built, unless only the way back itself knows its calls."""
+    None of what is not recorded, and where only the way back itself knows its calls.
+    """
+    if forms.meaning.vjp is None or forms.writes or not (needs := _needs(values)):
+        return None
     if not is_possible(call.variant) or not _has_float(call):
-        return
-    way = forms.recipes.way(call.variant, _needs(values))
+        return None
+    way = forms.recipes.way(call.variant, needs)
     if way is None:
-        return
+        return None
     back, codes = way
     operands = [_to_come(code, call, values) for code in codes]
     dtype = dtype_of(next(o.dtype for o in operands if isinstance(o, ArrayToCome)))
@@ -59,8 +65,14 @@ def _begin(forms: Texted, call: KernelCall, values: Sequence[Any]) -> None:
         (o, None if isinstance(o, ArrayToCome) else back.text.number(p, o, dtype))
         for p, o in zip(back.params, operands, strict=True)
     )
-    to_come = CallToCome(back.text.generics(dtype), given)
-    back.begun.begin(back.dispatch, form_of(operands), to_come)
+    return back, form_of(operands), CallToCome(back.text.generics(dtype), given)
+
+
+def _needs(values: Sequence[Any]) -> int:
+    """Return which gradients a call is recorded for, bit by bit."""
+    if not is_grad_enabled():
+        return 0
+    return sum(1 << i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad)
 
 
 def _has_float(call: KernelCall) -> bool:

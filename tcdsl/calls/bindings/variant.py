@@ -59,7 +59,8 @@ class Variant(Meanwhile):
     those after them wait for what is left. Where it is slow for windows that their own list tap by
     tap, further sizes have their own too, whether or not that for all is there: all that are at
     hand, and of others those that the model says it for, of which it is asked `ASKED` times in a
-    process. What it imports from the library of the machine is
+    process. What some process compiled for these sizes alone is taken before anything is compiled
+    for all. What that one imports from the library of the machine is
     compiled aside while the first sizes have theirs compiled. What has run keeps its executable, so
     that equal calls give equal bits; of ever new sizes, those that fell out of the table are chosen
     for again.
@@ -208,6 +209,7 @@ class Variant(Meanwhile):
             self._meanwhile(spec, exact, sizes)
             or self._rather_own(spec, exact, sizes)
             or self._made.at_hand(spec, sizes, self.signature.sizes)
+            or self._own_at_hand(exact)[0]
             or self._beginning(spec, exact, sizes)
             or self._followed(spec, sizes)
             or self._made.for_all(spec, sizes)

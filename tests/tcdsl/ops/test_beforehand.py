@@ -81,6 +81,17 @@ def test_calls_find_what_was_built_whichever_goes_back_first(
     assert len(begun) == 2, "none where what serves the call was compiled before"
 
 
+def test_a_later_process_gives_the_first_sizes_to_the_same_call(
+    begun: list[bytes], compiled: list[str]
+) -> None:
+    counts = []
+    for _ in range(2):  # where all forward passes are at hand nothing is begun
+        op = op_of_text(TURNED)
+        back([op(ones(3, n), 2.0) for n in (5, 6)][::-1])
+        counts.append(len(compiled))
+    assert counts[1] == counts[0]
+
+
 def test_a_gradient_of_its_own_text_is_begun_with_numbers_and_rows_apart(
     begun: list[bytes], compiled: list[str]
 ) -> None:

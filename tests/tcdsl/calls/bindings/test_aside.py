@@ -84,6 +84,15 @@ def kinds(kernel: Any) -> list[str]:
     return ["all" if c.spec.sizes is None else "own" for c in kernel.variant().executables]
 
 
+def test_sizes_that_an_earlier_process_has_met_compile_nothing(begun: list[str]) -> None:
+    call(tc.define(PLAIN), 4)
+    mm = tc.define(PLAIN)
+    call(mm, 5)
+    before = len(begun)
+    call(mm, 4)
+    assert len(begun) == before
+
+
 def test_the_second_sizes_have_an_executable_of_their_own(begun: list[str], busy: None) -> None:
     mm = tc.define(MM)
     call(mm, 5)
