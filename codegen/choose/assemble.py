@@ -203,13 +203,15 @@ def _start(total: Expr) -> Stmt:
 
 
 def _place_kept(count: Expr, one: Lowered) -> Stmt:
-    """Return the plan's part that lays out what a group keeps through a loop, behind all else."""
+    """Return the plan's part that lays out what a group keeps through a loop, behind all else.
+
+    count may be what the group's plan has left where the place is written.
+    """
     shared = Field(b.PLAN, "shared_bytes", I64)
     at = b.mul(b.ceil_div(shared, LINE), LINE)
     return b.block(
-        Assign(shared, at),
-        b.set_param(one.kept_param, shared),
-        Assign(shared, count, "+="),
+        Assign(shared, b.add(at, count)),
+        b.set_param(one.kept_param, b.sub(shared, count)),
     )
 
 

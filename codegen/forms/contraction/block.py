@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.blocking import AHEAD, Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels, joiner_name, packer_name
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.packer import Packer, packer_params
@@ -31,12 +31,14 @@ from tcdsl.codegen.forms.contraction.words import LEAST_EXPONENTS
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
+    Assign,
     Bin,
     Call,
     Cast,
     Eval,
     Expr,
     Field,
+    If,
     Let,
     Opaque,
     Stmt,
@@ -90,11 +92,7 @@ def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
 def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
     p = panel.problem
-    head: Stmt | None = None
-    if panel.kept is not None:
-        head = kept_panels(panel, block, now.k0)
-    elif not panel.is_near(p.b):
-        head = packing(panel, "b", g, block, now)
+    head = None if panel.is_near(p.b) else _panels(panel, g, block, now)
     if panel.packs_all_rows:
         head = b.block(head, packing(panel, "a", g, block, now))
 
@@ -119,6 +117,17 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
     )
     rest = rows_from(part)
     return b.block(head, b.loop(at, 0, block.rows, where.stmts, rest, step=g.mb))
+
+
+def _panels(panel: Panel, g: Blocking, block: TaskBlock, now: DepthPass) -> Stmt | None:
+    """Return what gets a pass its panels of b: those that are there already, or its own."""
+    own = packing(panel, "b", g, block, now)
+    if panel.kept is None:
+        return own
+    held, kept = area(panel, "packed_b"), kept_panels(panel, block, now.k0)
+    if b.value_of(g.pack_b) == AHEAD:
+        return Let(held, kept)
+    return If(b.compare("==", g.pack_b, AHEAD), Assign(held, kept), own)
 
 
 def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
@@ -151,8 +160,8 @@ def looked_through(panel: Panel, part: TaskBlock, now: DepthPass) -> tuple[list[
     return names.stmts, names.let("word_flags", flags)
 
 
-def kept_panels(panel: Panel, block: TaskBlock, k0: Expr, behind: Expr | None = None) -> Stmt:
-    """Declare where the panels of a block's columns lie, from one depth on, of a b packed ahead.
+def kept_panels(panel: Panel, block: TaskBlock, k0: Expr, behind: Expr | None = None) -> Expr:
+    """Return where the panels of a block's columns lie, from one depth on, of a b packed ahead.
 
     behind: elements of panels before those that are meant.
     """
@@ -160,8 +169,7 @@ def kept_panels(panel: Panel, block: TaskBlock, k0: Expr, behind: Expr | None = 
     first = b.add(b.mul(block.n0, panel.extents().k), b.mul(k0, block.columns))
     first = first if behind is None else b.add(first, behind)
     base = b.offset(Field(b.ARGS, "shared", Opaque("char *")), panel.kept)
-    v = area(panel, "packed_b")
-    return Let(v, b.offset(Cast(base, v.type), first))
+    return b.offset(Cast(base, area(panel, "packed_b").type), first)
 
 
 def packing(

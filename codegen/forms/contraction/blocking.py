@@ -9,6 +9,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 
 METHODS = ("panel", "dot", "stream")
 PANEL, DOT, STREAM = range(3)
+AHEAD = 2  # of b: it is packed once for all tasks, before them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class Blocking:
 
     mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
     cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
-    m and n. pack_a, pack_b: 0 or 1. method: the panel method; the dot method over whole sums, which
-    packs b at most, as columns; the stream method, which packs a at most. strip: rows of b that it
-    reads together.
+    m and n. pack_a, pack_b: 0 or 1, of b also AHEAD. method: the panel method; the dot method over
+    whole sums, which packs b at most, as columns; the stream method, which packs a at most. strip:
+    rows of b that it reads together.
     """
 
     mr: Expr

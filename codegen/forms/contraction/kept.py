@@ -7,11 +7,11 @@ rows ask for them, by all threads together.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.contraction.blocking import PANEL, Blocking
+from tcdsl.codegen.forms.base.phase import float_product
+from tcdsl.codegen.forms.contraction.blocking import AHEAD, PANEL, Blocking, Extents
 from tcdsl.codegen.forms.contraction.choice import (
     MOST_BYTES,
     ContractionChoice,
@@ -19,12 +19,14 @@ from tcdsl.codegen.forms.contraction.choice import (
     number,
     predicted,
 )
+from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import packing_ahead
+from tcdsl.codegen.forms.contraction.problem import extent_of
 from tcdsl.codegen.forms.contraction.schedule import register_tiles
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Expr, Function
+from tcdsl.codegen.loops.loopir import I64, Expr, Field, Function, Let, Stmt
 from tcdsl.grammar.types.dtypes import FLOAT64
 
 _PACK_NS = 0.5  # an element
@@ -34,9 +36,9 @@ _EACH = 2  # tasks of a thread, since another process may have its core
 def loop_ahead(ctx: Context, panel: Panel) -> int | None:
     """Return the outermost loop around a contraction before which its b can be packed.
 
-    Nothing in it writes b, and all turns read the same elements. None where there is no such loop,
-    or sizes are not known; where b is a batch of matrices or packed as words; where rows have sums
-    of their own.
+    Nothing in it writes b, and all turns read the same elements. None where there is no such loop;
+    where b is known to be large, is a batch of matrices, is packed as words or has other extents in
+    each turn; where rows have sums of their own.
     """
     p, program, at = panel.problem, ctx.program, max(ctx.group.members)
     around = [(k, x) for k, x in enumerate(program.loops) if x.first <= at < x.last]
@@ -46,10 +48,10 @@ def loop_ahead(ctx: Context, panel: Panel) -> int | None:
         return None
     if any(p.b.uses(i.name) for i in p.outer):
         return None
-    x = panel.extents()
-    extents = [b.value_of(x.n), b.value_of(x.k)]
-    known = [e for e in extents if e is not None]
-    if len(known) < len(extents) or prod(known) * x.bytes > MOST_BYTES:
+    if any(program.depends(extent_of(fused)) for fused in (p.n, p.k)):
+        return None
+    known = b.value_of(_bytes(panel.extents()))
+    if known is not None and known > MOST_BYTES:
         return None
     symbols = {*p.b.offset.symbols()}.union(*(s.symbols() for _, s in p.b.strides))
     home, found = program.buffer(p.b.buffer).home, None
@@ -93,7 +95,7 @@ def with_packing(ctx: Context, panel: Panel, g: Blocking, lowered: Lowered, loop
         functions=(*lowered.functions, function),
         ahead=(phase,),
         ahead_of=loop,
-        kept_bytes=_bytes(panel),
+        kept_bytes=_bytes(panel.extents()),
         kept_param=ctx.param_base,
         params_used=1,
     )
@@ -107,21 +109,85 @@ def packed_together(ctx: Context, panel: Panel, g: Blocking, lowered: Lowered) -
         title=lowered.title.replace("packed", "together packed"),
         functions=(*lowered.functions, function),
         phases=(phase, *lowered.phases),
-        shared_bytes=_bytes(panel),
+        shared_bytes=_bytes(panel.extents()),
     )
 
 
 def _packing(ctx: Context, panel: Panel, g: Blocking) -> tuple[Function, Phase]:
-    """Return the phase that packs all of b, in a few tasks for each thread."""
-    panels, blocks = number(b.ceil_div(g.nc, b.mul(g.nv, panel.lanes))), number(g.nt)
-    wanted = min(panels, -(-_EACH * ctx.spec.threads // max(blocks, 1)))
-    parts = -(-panels // -(-panels // wanted))  # none of them is empty
-    function = packing_ahead(panel, g, b.c64(parts))
-    x = panel.extents()
+    """Return the phase that packs all of b, of known sizes."""
+    parts, x = _parts(panel, g, b.c64(ctx.spec.threads), Lets(panel.var)), panel.extents()
+    function = packing_ahead(panel, g, parts, [])
     cost = b.const(number(x.n) * number(x.k) * _PACK_NS, FLOAT64)
-    return function, Phase(function.name, b.c64(blocks * parts), cost)
+    return function, Phase(function.name, b.mul(g.nt, parts), cost)
 
 
-def _bytes(panel: Panel) -> Expr:
-    x = panel.extents()
-    return b.c64(number(x.n) * number(x.k) * x.bytes)
+def _parts(panel: Panel, g: Blocking, threads: Expr, where: Lets) -> Expr:
+    """Return into how many parts a block of columns is cut to be packed: a few tasks a thread."""
+    panels = where.let("panels", b.ceil_div(g.nc, b.mul(g.nv, panel.lanes)))
+    wanted = b.min64(panels, b.ceil_div(b.mul(threads, _EACH), b.max64(g.nt, 1)))
+    each = where.let("panels_of_part", b.ceil_div(panels, where.let("wanted", wanted)))
+    return where.let("parts", b.ceil_div(panels, each))  # none of them is empty
+
+
+def _bytes(x: Extents) -> Expr:
+    return b.mul(x.n, x.k, x.bytes)
+
+
+# ---- of sizes that a plan knows
+
+
+def kept_where_planned(
+    ctx: Context, panel: Panel, x: Extents, g: Blocking
+) -> tuple[list[Stmt], Blocking]:
+    """Return a plan's blocking that packs b before a loop, where panels are walked.
+
+    Unless the copy were too large.
+    """
+    is_kept = b.all_of(b.compare("==", g.method, PANEL), b.compare("<=", _bytes(x), MOST_BYTES))
+    pack_b = b.i64(ctx.operands.local("keep_b"))
+    return [Let(pack_b, b.select(is_kept, b.c64(AHEAD), g.pack_b))], replace(g, pack_b=pack_b)
+
+
+def planned_packing(
+    ctx: Context,
+    panel: Panel,
+    x: Extents,
+    planned: Blocking,
+    g: Blocking,
+    prologue: list[Stmt],
+    lowered: Lowered,
+    loop: int,
+) -> Lowered:
+    """Return what a group is lowered to, with the phase before a loop that packs its b, if any.
+
+    planned: the blocking where the plan has it; g: where the phases have it, by their prologue.
+    """
+    where, own = Lets(panel.var), Lets(panel.var)
+    parts = _parts(panel, planned, threads_of_call(), where)
+    param = ctx.param_base + lowered.params_used
+    read = own.let("parts", b.plan_param(param))
+    function = packing_ahead(panel, g, read, [*prologue, *own.stmts])
+    is_kept = b.compare("==", planned.pack_b, AHEAD)
+    count = b.select(is_kept, _bytes(x), b.c64(0))
+    plan = (
+        *where.stmts,
+        b.set_param(param, parts),
+        b.set_param(ctx.param_base, count),
+    )
+    tasks = b.select(is_kept, b.mul(planned.nt, parts), b.c64(0))
+    return replace(
+        lowered,
+        title=f"{lowered.title}, b ahead of the loop",
+        functions=(*lowered.functions, function),
+        plan=(*lowered.plan, *plan),
+        ahead=(Phase(function.name, tasks, float_product([x.n, x.k], _PACK_NS)),),
+        ahead_of=loop,
+        kept_bytes=Field(b.PLAN, f"param[{ctx.param_base}]", I64),
+        kept_param=ctx.param_base,
+        params_used=lowered.params_used + 1,
+    )
+
+
+def threads_of_call() -> Expr:
+    """Return how many threads a call has, as its plan is told."""
+    return Field(b.ARGS, "threads", I64)

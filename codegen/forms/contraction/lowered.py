@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, PANEL, STREAM, Blocking, Extents
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.contraction.blocking import (
+    AHEAD,
+    DOT,
+    METHODS,
+    PANEL,
+    STREAM,
+    Blocking,
+    Extents,
+)
 from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
 from tcdsl.codegen.forms.contraction.choice import (
     ContractionChoice,
@@ -16,8 +25,11 @@ from tcdsl.codegen.forms.contraction.choice import (
     number,
 )
 from tcdsl.codegen.forms.contraction.kept import (
+    kept_where_planned,
     loop_ahead,
     packed_together,
+    planned_packing,
+    threads_of_call,
     turn_ns,
     with_packing,
 )
@@ -39,13 +51,13 @@ from tcdsl.codegen.loops.loopir import (
     Elem,
     Eval,
     Expr,
-    Field,
     Function,
     Let,
     Pointer,
     Scalar,
     Stmt,
 )
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.grammar.types.dtypes import FLOAT64, INT64
 
 
@@ -64,6 +76,8 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
         panel = replace(panel, kept=b.plan_param(ctx.param_base))
     elif together:
         panel = replace(panel, kept=ctx.shared_base)
+    if panel.kept is not None:
+        g = replace(g, pack_b=b.c64(AHEAD))
     far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine, a_is_far=far))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
@@ -114,31 +128,27 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
     named = [Let(names[name], e) for name, e in counts.items()]
     groups = names.get("groups", names["outer"])
     x = replace(x, outer=names["outer"], groups=groups, m=names["m"], n=names["n"], k=names["k"])
-    planning = Planning.of(machine, panel.vector, traits_of(x))
-    blocking = operands.local("blocking")
-
-    def place(i: int) -> Elem:
-        return Elem(blocking, (b.c64(i),), I64)
-
-    args = planning.arguments(x, machine, _threads())
-    to = Address(place(0), Pointer(INT64))
-    plan: list[Stmt] = [
-        *named,
-        Array(blocking, I64, (len(Blocking.__slots__) + 1,)),
-        Eval(Call(planning.name, (*args, to), None)),
-    ]
+    loop = None if x.keeps_b else loop_ahead(ctx, panel)
+    first = ctx.param_base
+    if loop is not None:
+        panel, first = replace(panel, kept=b.plan_param(first)), first + 1
+    imports, planning, place = _planning(operands, machine, panel, x, in_loop=loop is not None)
+    plan: list[Stmt] = [*named, *planning]
     chosen, half_cycles = planned(x, machine, place)
     if panel.problem.natural and not x.packs_b:
         chosen = replace(chosen, pack_b=b.c64(0))  # its lines are fetched a panel ahead
     if panel.problem.statement.is_ragged:
         more, chosen = _in_even_rows(ctx, x, chosen)
         plan += more
+    if loop is not None:
+        more, chosen = kept_where_planned(ctx, panel, x, chosen)
+        plan += more
     prologue: list[Stmt] = []
     fields: dict[str, Expr] = {}
     for name, value in chosen.fields():
         fields[name] = value
         if b.value_of(value) is None:
-            param = ctx.param_base + len(prologue)
+            param = first + len(prologue)
             plan.append(b.set_param(param, value))
             v = b.i64(operands.local(name))
             fields[name] = v
@@ -146,18 +156,55 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
     g = Blocking(**fields)
     tiles = kernel_set(machine.registers)
     kernels = Kernels(panel, machine, tiles, strides_of(panel, g, machine), in_parts=True)
-    functions = [declared(planning), *kernels.functions(), *phase(panel, g, kernels, prologue)]
+    functions = [*imports, *kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
     ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)
     cost = b.arith("*", Cast(half_cycles, real), ns_per_half_cycle)
     lowered = _lowered(ctx, panel, x, chosen, functions, tuple(plan), cost, "any tile")
-    return replace(lowered, params_used=len(prologue))
+    lowered = replace(lowered, params_used=first - ctx.param_base + len(prologue))
+    if loop is None:
+        return lowered
+    return planned_packing(ctx, panel, x, chosen, g, prologue, lowered, loop)
+
+
+def _planning(
+    operands: Operands, machine: Machine, panel: Panel, x: Extents, *, in_loop: bool
+) -> tuple[list[Function], list[Stmt], Callable[[int], Expr]]:
+    """Return the library's schedules that a plan asks, how, and the places of their answer.
+
+    in_loop: b may be packed before the loop around the phase, in nobody's time: no reason to take
+    dots or to stream, unless a turn is quicker so.
+    """
+    imports: list[Function] = []
+
+    def asked(x: Extents, into: str) -> list[Stmt]:
+        planning = Planning.of(machine, panel.vector, traits_of(x))
+        imports.append(declared(planning))
+        to = Address(Elem(into, (b.c64(0),), I64), Pointer(INT64))
+        args = planning.arguments(x, machine, threads_of_call())
+        return [Array(into, I64, (count,)), Eval(Call(planning.name, (*args, to), None))]
+
+    blocking, direct = operands.local("blocking"), operands.local("direct")
+    fields = Blocking.__slots__
+    count = len(fields) + 1
+
+    def place(i: int) -> Expr:
+        return Elem(blocking, (b.c64(i),), I64)
+
+    if not in_loop or not (x.dots or x.streams):
+        return imports, asked(x, blocking), place
+    stmts = asked(replace(x, dots=False, streams=False), blocking) + asked(x, direct)
+    i = b.i64(operands.local("i"))
+    method, cost = (Elem(direct, (b.c64(k),), I64) for k in (fields.index("method"), count - 1))
+    is_quicker = b.all_of(b.compare("!=", method, PANEL), b.compare("<", cost, place(count - 1)))
+    copy = b.assign(Elem(blocking, (i,), I64), Elem(direct, (i,), I64))
+    return imports, [*stmts, b.when(is_quicker, b.loop(i, 0, count, copy))], place
 
 
 def _in_even_rows(ctx: Context, x: Extents, g: Blocking) -> tuple[list[Stmt], Blocking]:
     """Return a plan's blocking with as many tasks along rows as even out ragged ones."""
     mt, mc, mb = (b.i64(ctx.operands.local(f"even_{name}")) for name in ("mt", "mc", "mb"))
-    count = even_rows(x, _threads(), g.mr, g.mt, g.nt)
+    count = even_rows(x, threads_of_call(), g.mr, g.mt, g.nt)
     each = b.ceil_div(x.m, b.max64(count, 1))  # without rows there are no tasks
     rows = b.mul(b.max64(b.ceil_div(each, g.mr), 1), g.mr)
     stmts: list[Stmt] = [
@@ -178,7 +225,7 @@ def _lowered(
     cost: Expr,
     tile: str,
 ) -> Lowered:
-    packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) == 1]
+    packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) in (1, AHEAD)]
     known = b.value_of(g.method)
     others = " or dot" * x.dots + " or stream" * x.streams
     method = f"panel{others}" if known is None else METHODS[known]
@@ -197,7 +244,3 @@ def _lowered(
         thread_bytes=panel.areas(g)["end"][0],
         shared_bytes=b.c64(0),
     )
-
-
-def _threads() -> Expr:
-    return Field(b.ARGS, "threads", I64)

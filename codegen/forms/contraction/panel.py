@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.blocking import PANEL, STREAM, Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import AHEAD, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.packer import Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
@@ -35,8 +35,8 @@ class Panel:
     shares: it calls packers and dot products of the library (`library.py`), else it has its own.
     fuses: it has register tiles of its own, with the epilogue; else it calls those of the library
     too, which know none, and goes through finished tiles once more. words: what is packed as such;
-    one is a step of the schedule then. kept: where in the memory of all tasks panels of b lie that
-    were packed before the loop around the phase, if they were.
+    one is a step of the schedule then. kept: where in the memory of all tasks panels of b lie where
+    they are packed ahead.
     """
 
     problem: Problem
@@ -294,13 +294,15 @@ class Panel:
         count_a, count_b = (self.lanes if self.is_near(x) else 1 for x in (p.a, p.b))
         rows = g.mc if self.packs_all_rows else g.mb
         bytes_of.append(("packed_a", b.mul(g.pack_a, rows, g.kc, size * count_a)))
-        if self.kept is None:
-            columns = g.nc
-            if b.value_of(g.method) != PANEL and self._has_dots() and self.turns:
-                columns = b.min64(columns, self.extent(p.n))  # whole sums of few columns
-            bytes_of.append(
-                ("packed_b", b.mul(g.pack_b, columns, b.add(g.kc, self.starts), size * count_b))
-            )
+        columns = g.nc
+        if b.value_of(g.method) != PANEL and self._has_dots() and self.turns:
+            columns = b.min64(columns, self.extent(p.n))  # whole sums of few columns
+        own_b = g.pack_b
+        if self.kept is not None:
+            own_b = b.select(b.compare("!=", g.pack_b, AHEAD), g.pack_b, b.c64(0))
+        bytes_of.append(
+            ("packed_b", b.mul(own_b, columns, b.add(g.kc, self.starts), size * count_b))
+        )
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.waits:
@@ -318,8 +320,8 @@ class Panel:
         out["end"] = (at, b.c64(0))
         return out
 
-    def area(self, g: Blocking, name: str, dtype: DType) -> Stmt:
+    def area(self, g: Blocking, name: str, dtype: DType, *, mutable: bool = False) -> Stmt:
         """Return the declaration of a pointer into the workspace."""
         kind = Pointer(dtype)
         at = b.offset(b.WORKSPACE, self.areas(g)[name][0])
-        return Let(Var(self.operands.local(name), kind), Cast(at, kind))
+        return Let(Var(self.operands.local(name), kind), Cast(at, kind), mutable)

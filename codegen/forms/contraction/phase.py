@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing
-from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import AHEAD, DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
 from tcdsl.codegen.forms.contraction.lets import Lets
@@ -80,8 +80,9 @@ def prepared(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[list[Function
     for name, operand, along, flag in (("a", p.a, p.m, g.pack_a), ("b", p.b, p.n, g.pack_b)):
         if b.value_of(flag) != 0:
             functions.append(pack_function(panel, name, packer_of(panel, operand, along)))
-            if name == "a" or panel.kept is None:
-                head.append(panel.area(g, f"packed_{name}", panel.packed))
+            if name == "a" or b.value_of(g.pack_b) != AHEAD:
+                may_be_kept = name == "b" and panel.kept is not None
+                head.append(panel.area(g, f"packed_{name}", panel.packed, mutable=may_be_kept))
     may_be = {PANEL, DOT, STREAM} if b.value_of(g.method) is None else {b.value_of(g.method)}
     if x.dots and DOT in may_be:
         functions += kernels.dot_functions(g)
@@ -96,9 +97,13 @@ def prepared(panel: Panel, g: Blocking, kernels: Kernels) -> tuple[list[Function
     return functions, head
 
 
-def packing_ahead(panel: Panel, g: Blocking, parts: Expr) -> Function:
-    """Return the phase that packs all of b once: tasks are parts of blocks of columns."""
+def packing_ahead(panel: Panel, g: Blocking, parts: Expr, prologue: list[Stmt]) -> Function:
+    """Return the phase that packs all of b once: tasks are parts of blocks of columns.
+
+    prologue declares what g and parts stand on.
+    """
     p, ops, x = panel.problem, panel.operands, panel.extents()
+    g = replace(g, pack_b=b.c64(AHEAD))  # else it has no tasks
     task, k0 = panel.var("task"), panel.var("k0")
     columns_at, passes = Lets(panel.var), Lets(panel.var)
     counts = [("at_part", parts), ("at_block", g.nt)]
@@ -113,7 +118,7 @@ def packing_ahead(panel: Panel, g: Blocking, parts: Expr) -> Function:
     block = TaskBlock({}, b.c64(1), none, n0, none, columns, none)
     depth = passes.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
     body = b.block(
-        kept_panels(panel, block, k0, b.mul(first, depth)),
+        Let(area(panel, "packed_b"), kept_panels(panel, block, k0, b.mul(first, depth))),
         packing(
             panel,
             "b",
@@ -130,7 +135,7 @@ def packing_ahead(panel: Panel, g: Blocking, parts: Expr) -> Function:
         b.loop(k0, 0, x.k, passes.stmts, body, step=g.kc),
     )
     source = Let(origin(panel, "b", p.b), address(panel, p.b, {}))
-    whole = ops.declare(b.block(_tables(panel, g), source, nest))
+    whole = ops.declare(b.block(prologue, _tables(panel, g), source, nest))
     name = f"{panel.prefix}_packing"
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
