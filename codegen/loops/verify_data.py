@@ -1,14 +1,14 @@
 """The law of addresses: what chooses an element was read once, and something asked where it lies.
 
     const tc_i64 t_0 = tc_once_i64(I + b);
-    if (t_0 < 0 || t_0 >= N) return tc_fault(..);
+    if ((tc_u64)t_0 >= (tc_u64)N) return tc_fault(..);
     O[b] = A[t_0];
 
 Callers may write their arrays while a kernel runs. So no address depends on a plain load from one:
 the compiler may do that twice. And what an address does depend on stands in a condition that
-decides whether it is used, or within bounds (`tc_min_i64`, `tc_mod_i64`). Of one or two bytes no
-condition need be seen: a table that large holds what they may be, whatever that is. Unsigned ones
-that go into an address as they are need not be read once either.
+decides whether it is used, or within bounds (`tc_min_i64`, `tc_mod_i64`, `& 7`). Of one or two
+bytes no condition need be seen: a table that large holds what they may be, whatever that is.
+Unsigned ones that go into an address as they are need not be read once either.
 
 Reads that were copied to a local array count as read once from `tc_settle` on (`stage`).
 """
@@ -27,6 +27,7 @@ from tcdsl.codegen.loops.loopir import (
     Block,
     Call,
     Cast,
+    Const,
     Elem,
     Eval,
     Expr,
@@ -267,7 +268,7 @@ class _Walk:
         for x in walk_expr(e):
             if isinstance(x, Call) and x.function.startswith(_BOUNDED):
                 within |= self.reads(x, facts)
-            elif isinstance(x, Bin) and x.op == "%":
+            elif isinstance(x, Bin) and (x.op == "%" or _is_masked(x)):
                 within |= self.reads(x.lhs, facts)
             elif isinstance(x, Select):  # one of the two, whatever was read
                 within |= self.reads(x.cond, facts)
@@ -344,6 +345,11 @@ class _Walk:
                 return function.startswith("tc_shared_")
             case _:
                 return False
+
+
+def _is_masked(e: Bin) -> bool:
+    """Whether it keeps the low bits of what it is of, which are no negative number."""
+    return e.op == "&" and isinstance(e.rhs, Const) and e.rhs.value >= 0
 
 
 def _is_once(e: Expr) -> bool:

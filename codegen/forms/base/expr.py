@@ -40,7 +40,7 @@ from tcdsl.codegen.program.expressions import operands_of, reads_of, walk_typed
 from tcdsl.codegen.program.numbers import Numbers
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
+from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, UINT64, DType
 
 
 class Values:
@@ -130,7 +130,8 @@ class Values:
         """Check a subscript, and return it; outside, the phase ends with a fault."""
         v = self.introduce(at)
         extent = self.operands.extent(name, dim)
-        outside = b.any_of(b.compare("<", v, 0), b.compare(">=", v, extent))
+        # one comparison: what is negative is large then
+        outside = b.compare(">=", b.cast(v, Scalar(UINT64)), b.cast(extent, Scalar(UINT64)))
         position = self.operands.position(name)
         operand = -1 if position is None else position
         fault = b.call("tc_fault", b.ARGS, operand, dim, v, extent, type=Scalar(INT32))

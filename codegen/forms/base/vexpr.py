@@ -124,8 +124,9 @@ def unsupported(
                 return f"subscripts of '{x.tensor}' are checked"
             case typed.Binary("<<" | ">>" as op, rhs=y) if not is_within(y, kind):
                 return f"{op} by what may be the width of {kind} or more"
-            case typed.Binary(op="%" | "/") if not kind.is_float and not plain(x):
-                return f"{x.op} of {kind}"
+            case typed.Binary(op="%" | "/", rhs=y) if not kind.is_float:
+                if not plain(x) and power_of_two(y) is None:
+                    return f"{x.op} of {kind}"
             case typed.Builtin("isnan", (y,)) if y.dtype.computed.is_float:
                 pass  # a comparison with itself
             case typed.Builtin(name=name) if name not in (
@@ -149,6 +150,15 @@ def is_heavy(e: typed.Expr) -> bool:
 def is_within(amount: typed.Expr, kind: DType) -> bool:
     """Whether a shift is by less than the width."""
     return isinstance(amount, typed.Lit) and 0 <= amount.value < kind.bits
+
+
+def power_of_two(e: typed.Expr) -> int | None:
+    """Return which power of two a literal is, or None."""
+    while isinstance(e, typed.Cast) and e.dtype.is_integer and e.dtype.bits >= 32:
+        e = e.operand
+    if not isinstance(e, typed.Lit) or not isinstance(e.value, int) or not 0 < e.value < 1 << 31:
+        return None
+    return e.value.bit_length() - 1 if not e.value & (e.value - 1) else None
 
 
 def kind_of(t: ir.Vector, stored: DType) -> str:
@@ -275,6 +285,12 @@ class LaneScope:
                 return differ if op == "!=" else ir.Un("~", differ, t)
             case typed.Binary("%", a, b) if e.dtype.is_float:
                 return vector_call("mod", t, self._vector(a), self._vector(b))
+            case typed.Binary("/" | "%" as op, a, by) if (
+                not e.dtype.is_float and (power := power_of_two(by)) is not None
+            ):
+                if op == "/":
+                    return ir.Bin(">>", self._vector(a), ir.Const(power, t), t)
+                return ir.Bin("&", self._vector(a), ir.Const((1 << power) - 1, t), t)
             case typed.Binary(op, a, b) if op not in ("&&", "||"):
                 return ir.Bin(op, self._value(a), self._value(b), t)
             case typed.Builtin("min" | "max" as name, (a, b)) if e.dtype == BOOL:

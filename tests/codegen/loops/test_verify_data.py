@@ -12,6 +12,7 @@ from tcdsl.codegen.loops.loopir import (
     Address,
     Array,
     Assign,
+    Bin,
     Call,
     Cast,
     Elem,
@@ -82,6 +83,7 @@ SOUND: dict[str, tuple[Stmt, ...]] = {
         read_once,
         store(b.load(table, b.max64(0, b.min64(t, 6)))),
     ),
+    "its low bits": (read_once, store(b.load(table, Bin("&", t, b.c64(3), I64)))),
     "kept after the check": (
         Array("rows", I64, (8,)),
         read_once,

@@ -30,7 +30,7 @@ static tc_i32 bag_g0_scatter(const tc_args *args, char *workspace, tc_i64 begin,
         for (tc_i64 l = 0; l < L; l++) {
           const tc_i32 row_0 = tc_once_i32(I + (b * L + l));
           const tc_i64 row_1 = (tc_i64)row_0;
-          if (row_1 < 0 || row_1 >= N) {
+          if ((tc_u64)row_1 >= (tc_u64)N) {
             return tc_fault(args, 4, 0, row_1, N);
           }
           #pragma omp simd

@@ -3,7 +3,8 @@
     O(i, j) = A(j, i) + B(i, j)
 
 In the square tile of lanes x lanes points, `A` is read as vectors along `i` and turned around in
-registers, so that all memory is walked in unit steps.
+registers, so that all memory is walked in unit steps. Squares beside each other take a few lines of
+`A` at once: those of other rows are pages apart.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 
 _TASK_POINTS = 1 << 16
+_STRETCH = 256  # bytes of what is turned, which are next to each other
 
 
 def turned_loop(ctx: Context, space: IterationSpace) -> DimLoop | None:
@@ -80,6 +82,7 @@ class TileNest(RowPoints):
         self.across = across
         self.inner = space.sweeps[0][-1]
         self.turned = _turned(ctx, space, across)
+        self.turned_bytes = min(self.stored(a[0]).size_bytes for a in self.turned)
 
     def tile(self, t: Expr, v: Expr, rows: Expr | None, columns: Expr | None) -> list[Stmt]:
         """Return the tile at (t, v): whole, or its first rows and columns."""
@@ -160,7 +163,8 @@ def lower_tiles(
     outer = ctx.operands.size(points(nest.space.kept))
     height = ctx.operands.size(across.extent)
     width = ctx.operands.size(nest.inner.extent)
-    band = b.mul(b.max64(1, b.div(b.c64(_TASK_POINTS), b.mul(lanes, b.max64(width, 1)))), lanes)
+    side = max(lanes, _STRETCH // nest.turned_bytes)
+    band = b.mul(b.max64(1, b.div(b.c64(_TASK_POINTS), b.mul(side, b.max64(width, 1)))), side)
     plan: list[Stmt] = []
     planned: Expr = band
     if not ctx.is_exact():
@@ -179,9 +183,14 @@ def lower_tiles(
             b.block(nest.tile(t, v, None, None)),
             b.block(nest.tile(t, v, rows, columns)),
         )
-        along = b.loop(v, 0, width, Let(columns, b.min64(lanes, b.sub(width, v))), tile, step=lanes)
+        # squares along a stretch of what is turned, one after the other
+        u, stop = b.i64(nest.fresh("from")), b.i64(nest.fresh("to"))
+        squares = b.loop(t, u, stop, Let(rows, b.min64(lanes, b.sub(high, t))), tile, step=lanes)
+        along = b.loop(
+            v, 0, width, Let(columns, b.min64(lanes, b.sub(width, v))), squares, step=lanes
+        )
         across_loop = b.loop(
-            t, low, high, Let(rows, b.min64(lanes, b.sub(high, t))), along, step=lanes
+            u, low, high, Let(stop, b.min64(b.add(u, side), high)), along, step=side
         )
         return [*nest.row, across_loop]
 

@@ -110,6 +110,35 @@ def test_cuda_has_the_same_bits(s: str, t: str, rng: np.random.Generator) -> Non
     differential(case(s, t, rng)[0])
 
 
+QUOTIENTS = """
+def f<S>(S(N) a) -> (h, r, o, q, m) {
+  h(i) = a(i) / 2
+  r(i) = a(i) % 64
+  o(i) = a(i) / 1 + a(i) % 1
+  q(i) = a(i) / S(128)
+  m(i) = a(i) % S(128)
+}
+"""
+
+
+@pytest.mark.cc
+@pytest.mark.cusim
+@sampled("s", INTEGERS, keep=3)
+def test_quotients_by_powers_of_two_floor(s: str, rng: np.random.Generator) -> None:
+    dtype = BY_NAME[s]
+    wide, by = promote(dtype, INT32), wrapped(128, dtype)  # -128 as int8
+    a = np.array(values(s, rng), numpy_dtype(dtype))
+    rules: list[tuple[Callable[[int], int], DType]] = [
+        (lambda x: x // 2, wide), (lambda x: x % 64, wide), (lambda x: x, wide),
+        (lambda x: x // by, dtype), (lambda x: x % by, dtype),
+    ]  # fmt: skip
+    wanted = [[rule(wrapped(int(x), d)) for x in a] for rule, d in rules]
+    p = problem(QUOTIENTS, a, S=dtype)
+    for got in (expected(p), *run_cases([Case(p, True), Case(p, False)])):
+        same(got, wanted, s)
+    differential(p)
+
+
 HASH = """
 def hash(uint32(N) x, int32(N) k) -> (h, odd, y) {
   h(i) = u ^ u >> 16 where u = (x(i) ^ x(i) >> 15) * uint32(739984525)
