@@ -12,7 +12,7 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.stencil.block import Block
-from tcdsl.codegen.forms.stencil.lanes import scope_at
+from tcdsl.codegen.forms.stencil.lanes import numbers_of, scope_at
 from tcdsl.codegen.forms.stencil.problem import Stencil
 from tcdsl.codegen.forms.stencil.walk import Spot
 from tcdsl.codegen.loops import build as b
@@ -74,18 +74,19 @@ class Kept:
 
     def take(self, tap: Mapping[str, int]) -> None:
         """Combine with the value at a tap; the taps come in the order of the text."""
-        values: dict[typed.Expr, Expr] = {}
+        number = numbers_of(self._block.walk.ctx).of  # a hash would walk all of a value, each tap
+        values: dict[int, Expr] = {}
         for s in self._stencil.windows:
-            if s.value not in values:
+            if number(s.value) not in values:
                 scope = scope_at(self._block, Spot(tap, self._shift), s, {})
                 value = scope.vector(s.value)
                 is_used_again = s.is_arg or self._leads(s)
-                values[s.value] = scope.name(value) if is_used_again else value
+                values[number(s.value)] = scope.name(value) if is_used_again else value
         for s in self._stencil.windows:
             if s.is_arg:
-                self._search(s, tap, values[s.value])
+                self._search(s, tap, values[number(s.value)])
         for s in self._stencil.windows:
-            self._combine(s, values[s.value])
+            self._combine(s, values[number(s.value)])
 
     def _leads(self, s: Statement) -> bool:
         return any(x is s for x in self._leaders.values())

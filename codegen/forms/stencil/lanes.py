@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.stencil.block import Block
 from tcdsl.codegen.forms.stencil.problem import guard_of, is_unsafe
@@ -19,6 +20,7 @@ from tcdsl.codegen.forms.stencil.walk import Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Const, Expr, Let, Scalar, Var, Vector
 from tcdsl.codegen.program.expressions import indices_of
+from tcdsl.codegen.program.numbers import Numbers
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -85,6 +87,11 @@ class StencilScope(vexpr.LaneScope):
         return vexpr.vector_call("keep", t, self.block.mask(region), inside, outside)
 
 
+def numbers_of(ctx: Context) -> Numbers:
+    """Return the numbers of a group's expressions, which are the same ones at each tap."""
+    return ctx.once("numbers", Numbers)
+
+
 def scalar_at(walk: Walk, spot: Spot) -> Values:
     """Return what lowers an expression that is the same in all lanes of a spot."""
     index: dict[str, Expr] = {n: b.add(v, spot.shift.get(n, 0)) for n, v in walk.index.items()}
@@ -131,6 +138,7 @@ def scope_at(
         index=index,
         fresh=walk.names.fresh,
         statements=block.level.stmts,
+        _numbers=numbers_of(walk.ctx),
         block=block,
         spot=spot,
         statement=s,

@@ -223,8 +223,13 @@ def _unsafe(ctx: Context, s: Statement, whole: typed.Expr) -> dict[int, bool]:
 def guard_of(ctx: Context, s: Statement, e: typed.Select) -> Bounds | None:
     """Return the bounds that a choice asks for its reads, or None if it needs none.
 
-    Where the reads of the other branch need them, these are those of that branch.
+    Where the reads of the other branch need them, these are those of that branch. It is asked for
+    each tap and line, and worked out once.
     """
+    return ctx.once(("guard", id(s), id(e)), lambda: (s, e, _guard_of(ctx, s, e)))[2]
+
+
+def _guard_of(ctx: Context, s: Statement, e: typed.Select) -> Bounds | None:
     then, other = (is_unsafe(ctx, s, x) for x in (e.then, e.other))
     if not (then or other):
         return None

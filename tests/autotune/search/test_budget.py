@@ -1,0 +1,62 @@
+"""When a run ends, and when what it has under way is cut off."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcdsl.autotune.search.budget import Budget
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def budget(seconds: float | None, latest: float | None = None) -> tuple[Budget, Clock]:
+    clock = Clock()
+    return Budget(seconds, clock=clock, latest=latest), clock
+
+
+def test_a_search_that_is_late_gets_half_of_what_is_kept_and_the_comparison_a_tenth_more() -> None:
+    of, clock = budget(20.0)
+    of.has_result = True
+    assert of.cut_s == 19.5
+    clock.now = 19.0
+    assert (of.is_over, of.is_cut) == (True, False)
+    clock.now = 19.5
+    assert of.is_cut
+    of.is_final = True
+    assert (of.seconds_left, of.cut_s) == (0.5, 2.5)
+    clock.now = 22.0
+    assert of.is_cut
+
+
+def test_a_first_result_gets_a_tenth_more_or_five_seconds_or_what_all_problems_have() -> None:
+    assert budget(20.0)[0].cut_s == pytest.approx(22.0)
+    assert budget(0.0)[0].cut_s == 5.0
+    assert budget(1.0, latest=60.0)[0].cut_s == pytest.approx(66.0)
+
+
+def test_without_seconds_nothing_is_cut_until_the_user_stops_it() -> None:
+    of, clock = budget(None)
+    assert of.cut_s is None
+    assert not of.is_cut
+    of.stop()
+    assert of.is_cut  # nothing was timed: there is nothing to compare
+    of.has_result = True
+    assert (of.search_seconds_left, of.seconds_left, of.cut_s) == (0.0, 1.0, 0.5)
+    of.is_final = True
+    assert of.cut_s == 2.0
+    clock.now = 2.0
+    of.stop()  # again: it has been
+    assert of.is_cut
+
+
+def test_who_stops_brings_the_end_nearer_and_never_puts_it_off() -> None:
+    of, clock = budget(8.0)
+    of.has_result = of.is_final = True
+    clock.now = 7.8
+    of.stop()
+    assert of.seconds_left == pytest.approx(0.2)
