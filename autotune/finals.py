@@ -10,7 +10,9 @@ from tcdsl.codegen.machine.config import Config
 
 _MOST = 6  # that take part beside the default
 ROUNDS = 20  # at least: where others use the machine, fewer are won by luck
-_WAYS_S = 0.5  # for the rounds in other ways, of the two that are left
+_WAYS_S, _WAYS_SHARE = 0.5, 0.4  # for the rounds in other ways, of the two that are left; at most
+_WAY_TURNS = 12  # of long calls: three pairs in two ways
+_CLEAR = 1.3  # times faster: needs no other ways where there is no time to ask for them
 _CHALLENGERS = 2  # of those that beat the default call upon call, who may show the rest
 _SAME = 1.01  # times the default's in other ways: more is slower
 _RESERVE = 3  # candidates for which time is kept, at least
@@ -60,9 +62,15 @@ def reserve_s(turn_s: float) -> float:
     return _WAYS_S + _RESERVE * ROUNDS * turn_s
 
 
-def first_seconds(seconds: float | None) -> float | None:
-    """Return how much of the time left is for calls upon calls; the rest is for other ways."""
-    return None if seconds is None else max(0.0, seconds - _WAYS_S)
+def first_seconds(seconds: float | None, turn_s: float = 0.0) -> float | None:
+    """Return how much of the time left is for calls upon calls; the rest is for other ways.
+
+    turn_s : of one candidate's turn.
+    """
+    if seconds is None:
+        return None
+    ways_s = max(_WAYS_S, _WAY_TURNS * turn_s)
+    return seconds - min(ways_s, _WAYS_SHARE * seconds)
 
 
 def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None = None) -> int:
@@ -116,7 +124,12 @@ def verdict_of(
     return Verdict(winner, times_ns[winner], times_ns[default])
 
 
-def is_no_slower(samples_ns: Mapping[str, Sequence[Sequence[float]]]) -> bool:
+def is_clear(gain: float) -> bool:
+    """Whether who is so many times faster call upon call is so in any way of calling."""
+    return gain >= _CLEAR
+
+
+def is_no_slower(samples_ns: Mapping[str, Sequence[Sequence[float]]], gain: float = 1.0) -> bool:
     """Whether one is no slower than another one in any way of calling.
 
     Turns are held against each other in pairs, as they were taken beside each other: where others
@@ -125,12 +138,16 @@ def is_no_slower(samples_ns: Mapping[str, Sequence[Sequence[float]]]) -> bool:
     Parameters
     ----------
     samples_ns : mapping
-        By way: the samples of each of the two, one a round.
+        By way: the samples of each of the two, one a round; none where there was no time.
+    gain : float
+        How many times faster it is call upon call, which decides where there was no time.
     """
-    return all(
-        quantile_ns([its / that for its, that in zip(*pair, strict=False)], 0.5) <= _SAME
-        for pair in samples_ns.values()
-    )
+
+    def holds(pair: Sequence[Sequence[float]]) -> bool:
+        ratios = [its / that for its, that in zip(*pair, strict=False)]
+        return quantile_ns(ratios, 0.5) <= _SAME if ratios else is_clear(gain)
+
+    return all(map(holds, samples_ns.values()))
 
 
 def _halves(samples: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:

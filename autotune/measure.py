@@ -15,13 +15,13 @@ from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.search.strategy import BATCH
 from tcdsl.autotune.store.rows import TrialRow
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.autotune.store.trial import FINAL, Failure, Trial, Verdict
+from tcdsl.autotune.store.trial import FINAL, Failure, Trial
 from tcdsl.autotune.trial_log import TrialLog
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.candidate import Candidate, emit
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import TuningProblem
-from tcdsl.autotune.worker.process import WorkerDiedError
+from tcdsl.autotune.worker.process import CutError, WorkerDiedError
 from tcdsl.autotune.worker.runner import Runner
 from tcdsl.autotune.worker.timing import ROUNDS
 from tcdsl.codegen.machine.config import Config
@@ -55,16 +55,16 @@ class Measurement:
     def __init__(
         self, problem: TuningProblem, store: TuningStore, budget: Budget, report: Reporter
     ) -> None:
-        self._problem, self._budget, self._report = problem, budget, report
-        self._runner = Runner(problem, budget, report.note)
-        self._log = TrialLog(problem, store, report)
+        self.problem, self.budget, self.report = problem, budget, report
+        self.runner = Runner(problem, budget, report.note)
+        self.log = TrialLog(problem, store, report)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
 
     def __enter__(self) -> Measurement:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._runner.__exit__(*error)
+        self.runner.__exit__(*error)
 
     def __call__(self, configs: Iterable[Config], origin: str, count: int = BATCH) -> list[Trial]:
         """Try configs, of which no more are drawn than it takes for so many candidates.
@@ -81,71 +81,6 @@ class Measurement:
         """
         return self._try(configs, origin, self._may_go_on, count)
 
-    def verdict(self, trials: Sequence[Trial]) -> Verdict | None:
-        """Time the fastest trials and the default head to head and commit the winner.
-
-        Among them are those that other runs have timed meanwhile (`finals.verdict_of`). None if
-        the user stopped the run before there was anything to compare.
-
-        Raises
-        ------
-        TuneError
-            If the default does not run or gives a wrong answer; `UntunedError` where it only did
-            not answer in time.
-        """
-        if self._budget.is_stopped and not trials:
-            return None
-        default = self._problem.space.default
-        trials = self._log.with_others(trials)
-        left, turn_s = self._seconds_left, self._runner.turn_s
-        finalists = finals.finalists(trials, default, self._log.text_of, left, turn_s)
-        self._report.stage("final", len(finalists) + 1)
-        while True:
-            ready = [self._ready(config) for config in (default, *finalists)]
-            by_text = {c.text: c for c in reversed(ready) if c is not None}  # twins are one
-            batch = self._together([c for c in ready if c in by_text.values() and c is not None])
-            if not batch or batch[0].config != default:
-                raise finals.no_default(self._problem.name, self._log.failure_of(default))
-            rounds = finals.rounds_for(trials, len(batch), self._seconds_left)
-            try:
-                samples = self._runner.samples(
-                    batch,
-                    rounds,
-                    drops=False,
-                    seconds=finals.first_seconds(self._seconds_left),
-                    least=finals.ROUNDS,
-                )
-                break
-            except WorkerDiedError as death:
-                self._blame(death, batch)
-                finalists = [c for c in finalists if c in self._kept]
-        timed = {c.config: s for c, s in zip(batch, samples, strict=True) if s}
-        loaded = {c.config: c for c in batch}
-        verdict = finals.verdict_of(
-            timed,
-            default,
-            lambda config: self._is_no_slower(loaded[config], loaded[default]),
-            lambda: self._seconds_left == 0,
-        )
-        self._log.commit_verdict(verdict)
-        return verdict
-
-    def _is_no_slower(self, candidate: Candidate, default: Candidate) -> bool:
-        """Whether a candidate holds its own against the default however it is called."""
-        pair = self._together([candidate, default])
-        if len(pair) < 2:
-            return False
-        try:
-            samples = self._runner.in_other_ways(pair, self._seconds_left)
-        except WorkerDiedError as death:
-            self._blame(death, pair)
-            return False
-        return finals.is_no_slower(samples)
-
-    @property
-    def _seconds_left(self) -> float | None:
-        return 0.0 if self._budget.is_stopped else self._budget.seconds_left
-
     # Stages, in order. Each adds the trials that end in it to those of the batch.
 
     def _try(
@@ -153,19 +88,22 @@ class Measurement:
     ) -> list[Trial]:
         batch = _Batch()
         emitted = self._emit(configs, origin, count, batch, may_go_on)
-        begun = self._budget.clock()
+        begun = self.budget.clock()
         candidates = self._compile(emitted, count, batch, may_go_on)
-        if not self._log.has_best:
-            self._budget.note_once(_SHARED * (self._budget.clock() - begun))
-        self._report.stage("check", len(candidates))
-        if not self._runner.is_calibrated and self._log.best is not None:
-            self._ready(self._log.best)  # a good one tells how long a check takes
-        candidates = [c for c in candidates if may_go_on() and self._load(c, batch)]
-        self._report.stage("time", len(candidates))
-        self._time(candidates, batch)
+        if not self.log.has_best:
+            self.budget.note_once(_SHARED * (self.budget.clock() - begun))
+        self.report.stage("check", len(candidates))
+        if not self.runner.is_calibrated and self.log.best is not None:
+            self.ready(self.log.best)  # a good one tells how long a check takes
+        loaded: list[Candidate] = []
+        for candidate in candidates:
+            if may_go_on() and self._has_time(len(loaded) + 1) and self._load(candidate, batch):
+                loaded.append(candidate)
+        self.report.stage("time", len(loaded))
+        self._time(loaded, batch)
         for twin in batch.twins:
-            if (trial := self._log.end_of(twin.text)) is not None:
-                batch.ended.append(self._log.end_as(twin.row, trial))
+            if (trial := self.log.end_of(twin.text)) is not None:
+                batch.ended.append(self.log.end_as(twin.row, trial))
         return batch.ended
 
     def _emit(
@@ -185,18 +123,18 @@ class Measurement:
             if config is None:
                 return
             drawn += 1
-            rows, ended = self._log.propose([config], origin)
+            rows, ended = self.log.propose([config], origin)
             batch.ended += ended
             if not rows:
                 continue
             row = rows[0]
             try:
-                candidate = emit(self._problem, row)
+                candidate = emit(self.problem, row)
             except ScheduleError as error:
-                batch.ended.append(self._log.fail(row, Failure("schedule", str(error))))
+                batch.ended.append(self.log.fail(row, Failure("schedule", str(error))))
                 continue
-            self._log.note_text(row.config, candidate.text)
-            if self._log.end_of(candidate.text) is not None or candidate.text in texts:
+            self.log.note_text(row.config, candidate.text)
+            if self.log.end_of(candidate.text) is not None or candidate.text in texts:
                 batch.twins.append(candidate)
             else:
                 texts.add(candidate.text)
@@ -213,34 +151,34 @@ class Measurement:
 
         What is not compiled when the time is over stays proposed, for a later run.
         """
-        self._report.stage("compile", count)
+        self.report.stage("compile", count)
         candidates: list[Candidate] = []
 
         def sources() -> Iterator[Emitted]:
             for candidate in emitted:
-                self._runner.prepare()
+                self.runner.prepare()
                 candidates.append(candidate)
                 yield candidate.emitted
 
         failures: list[tuple[Candidate, Failure]] = []
         compiled: dict[str, Candidate] = {}
-        for number, built in self._problem.builder.build(sources(), count, lambda: not may_go_on()):
+        for number, built in self.problem.builder.build(sources(), count, lambda: not may_go_on()):
             if isinstance(built, Built) and built.objection:
                 built = self._refused(candidates[number], built, built.objection)
             if isinstance(built, Failure):
                 failures.append((candidates[number], built))
                 continue
             candidate = candidates[number] = self._compiled(candidates[number], built)
-            if self._log.end_of(candidate.text) is not None or candidate.text in compiled:
+            if self.log.end_of(candidate.text) is not None or candidate.text in compiled:
                 batch.twins.append(candidate)
             else:
                 compiled[candidate.text] = candidate
             if not may_go_on():
                 break
-        self._log.commit_texts((*candidates, *batch.twins))
+        self.log.commit_texts((*candidates, *batch.twins))
         for candidate, failure in failures:
-            batch.ended.append(self._log.fail(candidate.row, failure, candidate.text))
-        self._log.commit_stage([*compiled.values()], "compiled")
+            batch.ended.append(self.log.fail(candidate.row, failure, candidate.text))
+        self.log.commit_stage([*compiled.values()], "compiled")
         return [c for c in candidates if compiled.get(c.text) is c]
 
     def _refused(self, candidate: Candidate, built: Built, objection: str) -> Built | Failure:
@@ -249,12 +187,12 @@ class Measurement:
         The config that serves untuned is timed, however bad it looks: a search that refuses it
         could not tell what it gains.
         """
-        is_default = candidate.config == self._problem.space.default
+        is_default = candidate.config == self.problem.space.default
         return built if is_default else Failure("resources", objection)
 
     def _compiled(self, candidate: Candidate, built: Built) -> Candidate:
         """Return a candidate with its code; one whose code another text has goes by that text."""
-        text = self._log.note_text(candidate.config, candidate.text, built.digest)
+        text = self.log.note_text(candidate.config, candidate.text, built.digest)
         return candidate.compiled(text, built.load)
 
     def _load(self, candidate: Candidate, batch: _Batch) -> bool:
@@ -262,26 +200,33 @@ class Measurement:
 
         One that has a time keeps it: its row stays as it is.
         """
-        if self._runner.has(candidate):
-            return True
         is_new = candidate.config not in self._kept
-        if is_new:
-            self._log.commit_stage([candidate], "running")
-        failure = self._runner.load(candidate)
+        try:
+            if self.runner.has(candidate):
+                return True
+            if is_new:
+                self.log.commit_stage([candidate], "running")
+            failure = self.runner.load(candidate)
+        except CutError:
+            if is_new:
+                self.log.commit_stage([candidate], "compiled")
+            return False
         if failure is not None:
             batch.ended.append(self._fail(candidate, failure))
         elif is_new:
-            self._log.commit_stage([candidate], "checked")
+            self.log.commit_stage([candidate], "checked")
         return failure is None
 
-    def _together(
+    def together(
         self, candidates: Sequence[Candidate], batch: _Batch | None = None
     ) -> list[Candidate]:
         """Load candidates into one process: what an earlier one had loaded is lost with it."""
         batch = batch or _Batch()
         while True:
             candidates = [c for c in candidates if self._load(c, batch)]
-            if all(map(self._runner.has, candidates)):
+            if self.budget.is_cut:
+                return []
+            if all(map(self.runner.has, candidates)):
                 return candidates
 
     def _time(self, candidates: Sequence[Candidate], batch: _Batch) -> None:
@@ -292,51 +237,68 @@ class Measurement:
         was tried against drift: one disturbed batch then makes all later times too small.)
         """
         while candidates:
-            best = self._log.best
+            best = self.log.best
             # One that is slow beside the new ones is no measure for them, and would seem to hang.
-            is_slow = best is not None and 4e-9 * self._log.time_ns(best) > self._runner.limit_s
-            anchor = None if best is None or is_slow else self._ready(best)
-            everyone = [*candidates, *([] if anchor is None else [anchor])]
-            everyone = self._together(everyone, batch)
+            is_slow = best is not None and 4e-9 * self.log.time_ns(best) > self.runner.limit_s
+            anchor = None if best is None or is_slow else self.ready(best)
+            everyone = [*([] if anchor is None else [anchor]), *candidates]
+            everyone = self.together(everyone, batch)
+            if not everyone:
+                return
             candidates = [c for c in everyone if c is not anchor]
             try:
-                left = self._budget.search_seconds_left  # the last comparison times the best again
-                samples = self._runner.samples(everyone, ROUNDS, seconds=left, least=_FEWEST_ROUNDS)
+                left = self.budget.search_seconds_left  # the last comparison times the best again
+                samples = self.runner.samples(everyone, ROUNDS, seconds=left, least=_FEWEST_ROUNDS)
             except WorkerDiedError as death:
-                failed = self._blame(death, everyone)
+                failed = self.blame(death, everyone)
                 batch.ended += failed
                 gone = {t.config for t in failed}
                 candidates = [c for c in candidates if c.config not in gone]
                 continue
-            self._budget.keep(finals.reserve_s(self._runner.turn_s))
+            self.budget.keep(finals.reserve_s(self.runner.turn_s))
             self._kept |= {c.config: c for c in everyone}
-            new = dict(zip(everyone, samples, strict=True))
-            batch.ended += self._log.commit_times(new, anchor)
+            new = {c: s for c, s in zip(everyone, samples, strict=True) if s}
+            batch.ended += self.log.commit_times(new, anchor)
+            self.budget.has_result = self.budget.has_result or bool(new)
             return
+
+    def _has_time(self, count: int) -> bool:
+        """Whether there is time to check one more candidate and to time so many, as far as known.
+
+        What is not begun stays compiled, for a later run.
+        """
+        left, best = self.budget.search_seconds_left, self.log.best
+        if left is None or best is None or not self.budget.has_result:
+            return True
+        return self.runner.check_s + 1e-9 * count * self.log.time_ns(best) < left
 
     def _fail(self, candidate: Candidate, failure: Failure) -> Trial:
         self._kept.pop(candidate.config, None)
-        return self._log.fail(candidate.row, failure, candidate.text)
+        return self.log.fail(candidate.row, failure, candidate.text)
 
-    def _blame(self, death: WorkerDiedError, candidates: Sequence[Candidate]) -> list[Trial]:
+    def blame(self, death: WorkerDiedError, candidates: Sequence[Candidate]) -> list[Trial]:
         """End the candidate during whose turn the worker died; before the first turn, all."""
         failure = Failure(death.reason, death.detail)
         return [self._fail(c, failure) for c in candidates if death.row in (None, c.row.id)]
 
     # Candidates of earlier runs and of others.
 
-    def _ready(self, config: Config) -> Candidate | None:
+    def has_code_of(self, config: Config) -> bool:
+        """Whether there is code of a config that was found right and has not failed since."""
+        return config in self._kept
+
+    def ready(self, config: Config) -> Candidate | None:
         """Return a candidate that is loaded, made anew if it is of an earlier run, or untried.
 
         One that another run is trying is made here too, beside its row, which is the other's.
         None if it fails.
         """
         if config not in self._kept:
-            row = self._log.find(config)
+            row = self.log.find(config)
             if row is None or row.status not in FINAL:
-                self._try([config], "final", lambda: True, 1)
-                row = self._log.find(config)
-            if config not in self._kept and row is not None and self._log.may_serve(row):
+                self._try([config], "final", lambda: not self.budget.is_cut, 1)
+                row = self.log.find(config)
+            if config not in self._kept and row is not None and self.log.may_serve(row):
                 self._make_again(row)
         kept = self._kept.get(config)
         return kept if kept is not None and self._load(kept, _Batch()) else None
@@ -344,18 +306,19 @@ class Measurement:
     def _make_again(self, row: TrialRow) -> None:
         """Build the candidate of a row that this run does not write."""
         try:
-            candidate = emit(self._problem, row)
+            candidate = emit(self.problem, row)
         except ScheduleError as error:  # a row from a file says anything
-            self._log.note_failure(row.config, Failure("schedule", str(error)))
+            self.log.note_failure(row.config, Failure("schedule", str(error)))
             return
-        for _, built in self._problem.builder.build([candidate.emitted], 1):
+        build = self.problem.builder.build
+        for _, built in build([candidate.emitted], 1, lambda: self.budget.is_cut):
             if isinstance(built, Failure):
-                self._log.note_failure(row.config, built)
+                self.log.note_failure(row.config, built)
             else:
                 self._kept[row.config] = self._compiled(candidate, built)
 
     def _may_go_on(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""
-        if not self._log.has_best:
-            return not self._budget.is_stopped
-        return not self._budget.is_over
+        if not self.log.has_best:
+            return not (self.budget.is_stopped or self.budget.is_cut)
+        return not self.budget.is_over

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.autotune.report import Reporter
+from tcdsl.autotune.store.best import Best
 from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Status, Trial, Verdict
@@ -55,6 +56,15 @@ class TrialLog:
     def time_ns(self, config: Config) -> float:
         """Return the time of a config that has one."""
         return self._times_ns[config]
+
+    @property
+    def tuned_before(self) -> Best | None:
+        """What was tuned on this machine, with its times."""
+        return self._store.tuned_here(self._problem.key)
+
+    def is_timed_here(self, config: Config) -> bool:
+        """Whether a config has a time of this run."""
+        return config in self._samples_ns
 
     def text_of(self, config: Config) -> str:
         """Return the digest of what a config emits, "" where that is not known."""
@@ -171,11 +181,25 @@ class TrialLog:
             self._commit_best(self.best)
         return trials
 
-    def commit_verdict(self, verdict: Verdict) -> None:
-        """Commit the config that calls use from now on."""
+    def commit_verdict(self, verdict: Verdict, compared: Collection[Config]) -> Verdict:
+        """Commit the config that calls use from now on, and return it with its times.
+
+        What was tuned here before and is faster stays, where there was no time to compare it too.
+        """
+        kept = self.tuned_before
+        if kept is not None and self._stays(kept, verdict, compared):
+            return Verdict(kept.config, kept.time_ns, verdict.default_ns)
         self._store.set_best(
             self._problem.key, verdict.config, verdict.time_ns, verdict.default_ns, "tuned"
         )
+        return verdict
+
+    def _stays(self, kept: Best, verdict: Verdict, compared: Collection[Config]) -> bool:
+        texts = {self.text_of(config) for config in compared} - {""}
+        is_compared = kept.config in compared or self.text_of(kept.config) in texts
+        is_out = kept.config in self._failures or not self._problem.space.holds(kept.config)
+        time_ns = self._times_ns.get(kept.config, kept.time_ns)  # that it has by now
+        return not (is_compared or is_out) and time_ns < verdict.time_ns
 
     def _commit_best(self, config: Config) -> None:
         """Commit a new best at once: whatever happens next, it is kept."""

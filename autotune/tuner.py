@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from tcdsl.autotune.comparison import verdict_on
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Reporter, Silent
 from tcdsl.autotune.search.budget import Budget
@@ -18,7 +19,7 @@ from tcdsl.autotune.search.strategy import search
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.shipped import Shipped
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.autotune.store.trial import FINAL, Verdict
+from tcdsl.autotune.store.trial import FINAL, UntunedError, Verdict
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.runner import StoppedError
 from tcdsl.codegen.machine.config import Config
@@ -31,10 +32,12 @@ _NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
 class TuningResult:
     """The result for one problem.
 
+    number : which of the problems it is.
     trials : how many new ones this run ended.
     is_complete : False where the user stopped it.
     """
 
+    number: int
     verdict: Verdict
     trials: int
     is_complete: bool
@@ -86,32 +89,46 @@ def tune(
     -------
     list of TuningResult
         One per problem; shorter where the user stopped it: the first Ctrl-C ends the search with
-        the best so far, a second one aborts with `KeyboardInterrupt`.
+        the best so far, a second one aborts with `KeyboardInterrupt`. So it is where there was no
+        time for some, or no verdict: then that is told.
 
     Raises
     ------
     TuneError
-        If the default config of a problem does not run or gives a wrong answer.
+        If the default config of a problem does not run or gives a wrong answer; `UntunedError`
+        where there is no verdict for any problem, as when the seconds are too few for a first.
     """
     report = report or Silent()
     begun = time.monotonic() if begun is None else begun
+    latest = None if seconds is None else begun + len(problems) * seconds
     results: list[TuningResult] = []
+    untuned: UntunedError | None = None
     with TuningStore(cache) as store, _interruptible(report) as stop:
         for number, problem in enumerate(problems):
+            since = begun if number == 0 else time.monotonic()
             if stop.is_set():
                 break
-            since = begun if number == 0 else time.monotonic()
-            share = None if seconds is None else begun + (number + 1) * seconds - since
-            budget = Budget(None if share is None else max(0.0, share), trials, begun=since)
+            if number and latest is not None and since >= latest:
+                report.note(f"no time was left for {len(problems) - number} of {len(problems)}")
+                break
+            share = None if seconds is None else max(0.0, begun + (number + 1) * seconds - since)
+            budget = Budget(share, trials, begun=since, latest=latest)
             stop.budget = budget
             verdict = None
             report.begin(problem, budget)
             try:
                 verdict = _verdict(problem, store, budget, seed, report, start, use_model, shipped)
+            except UntunedError as error:
+                untuned = error
+                if len(problems) > 1:
+                    report.note(str(error))
             finally:
                 report.finish(verdict)
             if verdict is not None:
-                results.append(TuningResult(verdict, budget.used, not budget.is_stopped))
+                found = TuningResult(number, verdict, budget.used, not budget.is_stopped)
+                results.append(found)
+    if untuned is not None and not results:
+        raise untuned
     return results
 
 
@@ -132,9 +149,11 @@ def _verdict(
     begun = [r.config for r in store.trials(key) if r.status not in FINAL and space.lists(r.config)]
     neighbours = [b.config for b in best.relatives(store.path, key) if space.holds(b.config)]
     first = list(start) or [space.default]
-    came = None if shipped is None else shipped.lookup(key)
-    if came is not None and space.holds(came):
-        first.append(came)
+    kept = best.lookup(store.path, key)  # it may have come from another file, and has no trial
+    came = [] if kept is None else [kept.config]
+    if shipped is not None and (config := shipped.lookup(key)) is not None:
+        came.append(config)
+    first += [config for config in came if space.holds(config)]
     with suppress(StoppedError), Measurement(problem, store, budget, report) as measure:
         found = search(
             space,
@@ -146,7 +165,7 @@ def _verdict(
             use_model=use_model,
             tell=lambda text: report.note(f"{problem.name}: {text}"),
         )
-        return measure.verdict(found)
+        return verdict_on(measure, found)
     return None  # stopped before there was anything to compare
 
 

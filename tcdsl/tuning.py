@@ -61,7 +61,7 @@ def autotune(
         shipped=kernel.session.settings.configs,
         begun=begun,
     )
-    configs = {tuple(w.sizes.items()): r.config for w, r in zip(wanted, results, strict=False)}
+    configs = {tuple(wanted[r.number].sizes.items()): r.config for r in results}
     is_single = sets is None and len(wanted) == 1
     return variant, next(iter(configs.values()), None) if is_single else configs
 

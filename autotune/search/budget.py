@@ -7,13 +7,16 @@ from collections.abc import Callable
 
 _FINAL_S, _FINAL_SHARE = 1.0, 0.1  # kept for the last comparison: so long, at most that share
 _MOST_SHARE = 0.25  # where turns are seen to take long
+_LATE_SHARE = 0.1  # of the seconds: what has not ended so long after them is cut off
+_FIRST_S = 10.0  # that a first result may take, however few the seconds
+_LEAVE_S = 1.0  # for the last comparison once the user wants no more
 
 
 class Budget:
     """How much a search may spend: seconds, trials, the user's patience.
 
     A search ends early enough for the last comparison, and tries no more at once than it has time
-    for, as far as earlier trials tell.
+    for, as far as earlier trials tell. What takes longer than foreseen is cut off (`cut_s`).
 
     Parameters
     ----------
@@ -24,6 +27,16 @@ class Budget:
         Returns seconds; a test brings its own.
     begun : float, optional
         When the seconds began, by the clock; now, by default.
+    latest : float, optional
+        When, by the clock, a first result is waited for no more, if that is after the seconds: with
+        those of the problems that follow.
+
+    Attributes
+    ----------
+    has_result : bool
+        Whether this run has timed anything: before that there is nothing to end with.
+    is_final : bool
+        Whether the last comparison is under way.
     """
 
     def __init__(
@@ -32,11 +45,14 @@ class Budget:
         trials: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         begun: float | None = None,
+        latest: float | None = None,
     ) -> None:
         self.seconds, self.trials, self.clock = seconds, trials, clock
         self.begun = clock() if begun is None else begun
         self.used = 0
-        self.is_stopped = False
+        self.has_result = self.is_final = False
+        self._latest = latest
+        self._stopped_at: float | None = None
         self._final_s = 0.0 if seconds is None else min(_FINAL_S, _FINAL_SHARE * seconds)
         self._first_s = 0.0  # of one of the first trials
         self._once_s = 0.0  # of what is made once, since the last trials were noted
@@ -74,20 +90,49 @@ class Budget:
 
     def stop(self) -> None:
         """Let the search end as soon as it can, with the best so far."""
-        self.is_stopped = True
+        if self._stopped_at is None:
+            self._stopped_at = self.clock()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the user wants no more."""
+        return self._stopped_at is not None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the budget ends, None without such a limit."""
-        if self.seconds is None:
-            return None
-        return max(0.0, self.seconds - (self.clock() - self.begun))
+        """Seconds until the budget ends, None without such a limit; few where it was stopped."""
+        left = self._left_s
+        return None if left is None else max(0.0, left)
 
     @property
     def search_seconds_left(self) -> float | None:
         """Seconds until the search has to end for the last comparison, None without a limit."""
+        if self.is_stopped:
+            return 0.0
         left = self.seconds_left
         return None if left is None else max(0.0, left - self._final_s)
+
+    @property
+    def cut_s(self) -> float | None:
+        """Seconds until what is under way is cut off, whatever it is; None without a limit.
+
+        What a search has begun may take half of what is kept for the last comparison, and that one
+        a tenth of all seconds more.
+        """
+        left = self._left_s
+        if left is None:
+            return None
+        if not self.has_result:
+            return 0.0 if self.is_stopped else max(0.0, self._first_end - self.clock())
+        if self.is_final:
+            late = _LEAVE_S if self.seconds is None else _LATE_SHARE * self.seconds
+            return max(0.0, left + late)
+        return max(0.0, left - (_LEAVE_S if self.is_stopped else self._final_s) / 2)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether what is under way is cut off."""
+        return self.cut_s == 0
 
     @property
     def trials_left(self) -> int | None:
@@ -102,7 +147,7 @@ class Budget:
     @property
     def is_over(self) -> bool:
         """Whether what is under way has to end."""
-        return self.is_stopped or self.search_seconds_left == 0
+        return self.search_seconds_left == 0
 
     @property
     def is_spent(self) -> bool:
@@ -110,3 +155,20 @@ class Budget:
         left = self.search_seconds_left
         is_late = left is not None and left < self._pace_s
         return self.is_over or is_late or self.trials_left == 0
+
+    @property
+    def _left_s(self) -> float | None:
+        """Seconds until the end, which the user may bring nearer; below 0 after it."""
+        ends = [] if self.seconds is None else [self.begun + self.seconds]
+        if self._stopped_at is not None:
+            ends.append(self._stopped_at + _LEAVE_S)
+        return min(ends) - self.clock() if ends else None
+
+    @property
+    def _first_end(self) -> float:
+        """When, by the clock, a first result is waited for no more."""
+        assert self.seconds is not None
+        own = self.begun + max(_FIRST_S, (1 + _LATE_SHARE) * self.seconds)
+        if self._latest is None:
+            return own
+        return max(own, self._latest + _LATE_SHARE * (self._latest - self.begun))

@@ -22,6 +22,8 @@ from tcdsl.autotune.store.trial import FINAL, Reason, Status, Trial
 from tcdsl.autotune.store.tuning_file import ELSEWHERE, StoreError, explained
 from tcdsl.codegen.machine.config import Config
 
+_OURS = "problem = ? AND origin IN ('search', 'tuned')"  # times of two machines do not compare
+
 
 class TuningStore:
     """The tuner's SQLite file, open for writing.
@@ -151,8 +153,15 @@ class TuningStore:
                 self._db[CONFIGS].upsert(_config_row(found, origin), pk=PRIMARY[CONFIGS])
         best.refresh(self.path)
 
+    def tuned_here(self, key: ProblemKey) -> best.Best | None:
+        """Return the config of a problem that this machine has found, with its time; None: none."""
+        found = best.lookup(self.path, key)
+        if found is None or not self._db[CONFIGS].count_where(_OURS, [key.digest]):
+            return None
+        return found
+
     def _has_faster(self, key: ProblemKey, time_ns: float) -> bool:
-        where = "problem = ? AND origin IN ('search', 'tuned') AND time_ns < ?"
+        where = f"{_OURS} AND time_ns < ?"
         return bool(self._db[CONFIGS].count_where(where, [key.digest, time_ns]))
 
     def trials(self, key: ProblemKey) -> list[TrialRow]:

@@ -25,8 +25,10 @@ class Bench(Protocol):
     A candidate may end the process: what it does is its own business, the tuner records it.
     """
 
-    def load(self, code: Mapping[str, Any]) -> Any:
+    def load(self, code: Mapping[str, Any], is_known: bool = False) -> Any:
         """Return a candidate, loaded from what its builder gave and found right.
+
+        is_known : whether it was found right before, in a process that has ended.
 
         Raises
         ------

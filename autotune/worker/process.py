@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +20,7 @@ from tcdsl.codegen.toolchain.ours import start
 
 _START_S = 60.0
 _GRACE_S = 2.0  # after which the tuner ends a worker whose own alarm did not
+_POLL_S = 0.1  # between looks at whether the answer is still wanted
 _TAIL = 400  # characters of a dead worker's last words
 
 
@@ -33,11 +35,22 @@ class WorkerDiedError(Exception):
         self.reason, self.detail, self.row = reason, detail, row
 
 
-class WorkerProcess:
-    """A worker over the case in a folder; started when it is needed, and again after a death."""
+class CutError(Exception):
+    """The time is over: what was asked for is not waited for."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+
+class WorkerProcess:
+    """A worker over the case in a folder; started when it is needed, and again after a death.
+
+    Parameters
+    ----------
+    folder : Path
+    is_cut : callable
+        Whether what the worker is asked for is not wanted any more, however it goes on.
+    """
+
+    def __init__(self, folder: Path, is_cut: Callable[[], bool] = lambda: False) -> None:
+        self._folder, self._is_cut = folder, is_cut
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
         self._words: Any = None
@@ -50,32 +63,50 @@ class WorkerProcess:
     def __exit__(self, *error: object) -> None:
         self.end()
 
-    def ask(self, limit_s: float, request: dict[str, Any]) -> dict[str, Any]:
+    def ask(
+        self,
+        limit_s: float,
+        request: dict[str, Any],
+        hear: Callable[[dict[str, Any]], None] = lambda _: None,
+    ) -> dict[str, Any]:
         """Send a request and return its answer.
 
         Parameters
         ----------
         limit_s : float
             Seconds for the answer, or for each turn of a candidate in a timing request.
+        request : dict
+        hear : callable
+            Told what comes before the answer: at a turn of a candidate what earlier ones gave.
 
         Raises
         ------
         WorkerDiedError
             If the process ended, by a signal or by the time limit.
+        CutError
+            If the answer is not wanted any more; then the process was ended.
         """
+        if self._is_cut():
+            raise CutError
         self.start()
+        return self._ask(limit_s, request, hear)
+
+    def _ask(
+        self, limit_s: float, request: dict[str, Any], hear: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any]:
         assert self._channel is not None
         row: int | None = None
         try:
             self._channel.send_bytes(json.dumps(request | {"limit_s": limit_s}).encode())
             while True:
-                if not self._channel.poll(limit_s + _GRACE_S):
+                if not self._answers(limit_s + _GRACE_S):
                     self.end()
                     raise _too_slow(limit_s, row)
                 answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
                 if "at" not in answer:
                     return answer
                 row = answer["at"]
+                hear(answer)
         except (EOFError, OSError):
             raise self._obituary(limit_s, row) from None
 
@@ -94,13 +125,19 @@ class WorkerProcess:
         """Start the process if none runs, and have it open the case, which is there now.
 
         One that has ended while it waited for the case is replaced: no candidate was in it.
+
+        Raises
+        ------
+        WorkerDiedError, CutError
+            As of `ask`.
         """
         if not self._is_open and self._process is not None and self._has_ended():
             self.end()
         self.launch()
         if not self._is_open:
+            # Its preparations are nobody's running time.
+            self._ask(_START_S, {"do": "open"}, lambda _: None)
             self._is_open = True
-            self.ask(_START_S, {"do": "open"})  # its preparations are nobody's running time
 
     def launch(self) -> None:
         """Start the process if none runs: it imports what it needs while others work."""
@@ -117,6 +154,18 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL, stdout=self._words, stderr=self._words,
             )  # fmt: skip
         self.generation += 1
+
+    def _answers(self, seconds: float) -> bool:
+        """Wait so long for the next message; return whether it is there."""
+        assert self._channel is not None
+        end = time.monotonic() + seconds
+        while not self._channel.poll(max(0.0, min(_POLL_S, end - time.monotonic()))):
+            if self._is_cut():
+                self.end()
+                raise CutError
+            if time.monotonic() >= end:
+                return False
+        return True
 
     def _kill_group(self) -> None:
         """End all of the worker's group; not yet waited for, it keeps the number of the group."""

@@ -9,6 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Failure, UntunedError
@@ -18,7 +19,7 @@ from tcdsl.autotune.worker.candidate import Candidate
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.case_folder import new_case_folder
 from tcdsl.autotune.worker.problem import TuningProblem
-from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
+from tcdsl.autotune.worker.process import CutError, WorkerDiedError, WorkerProcess
 from tcdsl.autotune.worker.timing import FEWEST_WAY_ROUNDS, ROUNDS, WAY_ROUNDS
 from tcdsl.codegen.toolchain.cachedir import CacheError
 
@@ -62,6 +63,7 @@ class Runner:
         self._stack = ExitStack()
         self._process: WorkerProcess | None = None
         self._loaded: dict[int, int] = {}  # by row: the generation of the process that has it
+        self._right: set[int] = set()  # rows that were found right, in any process
         self._check_s = math.inf  # the shortest so far
         self._checks_s = self._owns_s = 0.0  # all so far, and for how much of it they had a core
         self.turn_s = (
@@ -79,6 +81,11 @@ class Runner:
         """Whether it is known how long a good candidate's check takes."""
         return math.isfinite(self._check_s)
 
+    @property
+    def check_s(self) -> float:
+        """Seconds that the check of a good candidate takes; 0 where that is not known."""
+        return self._check_s if self.is_calibrated else 0.0
+
     def knows(self, check_s: float, own_s: float = 0.0) -> None:
         """Note how long the check of a good candidate took, and how long of that it had a core."""
         self._check_s = min(self._check_s, check_s)
@@ -95,9 +102,16 @@ class Runner:
         return self._loaded.get(candidate.row.id) == self._worker().generation
 
     def load(self, candidate: Candidate) -> Failure | None:
-        """Load and check a candidate."""
-        worker = self._worker()
-        request = {"do": "check", "row": candidate.row.id, "code": candidate.code}
+        """Load and check a candidate; one that was found right before is loaded alone.
+
+        Raises
+        ------
+        CutError
+            If there is no more time for it: nothing is said of the candidate.
+        """
+        worker, row = self._worker(), candidate.row.id
+        is_known = row in self._right
+        request = {"do": "check", "row": row, "code": candidate.code, "is_known": is_known}
         # The default is what everything else is held against: it gets the time it needs.
         is_default = candidate.config == self._problem.space.default
         limit_s = _FIRST_LIMIT_S if is_default and not self.is_calibrated else self.limit_s
@@ -110,8 +124,10 @@ class Runner:
             return Failure("wrong", answer["wrong"])
         if "short" in answer:
             return Failure("resources", answer["short"])
-        self.knows(time.monotonic() - begun, answer["own_s"])
-        self._loaded[candidate.row.id] = worker.generation
+        if not is_known:
+            self.knows(time.monotonic() - begun, answer["own_s"])
+            self._right.add(row)
+        self._loaded[row] = worker.generation
         return None
 
     def samples(
@@ -121,12 +137,22 @@ class Runner:
         *,
         drops: bool = True,
         seconds: float | None = None,
+        latest: float | None = None,
         least: int = ROUNDS,
     ) -> list[list[float]]:
         """Time candidates that are loaded, side by side; return the samples of each, ns per call.
 
-        drops : whether slow ones get fewer turns. seconds : after which there are no more rounds
-        than the least.
+        Who comes first has samples where there is no time for all.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+        rounds : int
+        drops : bool
+            Whether slow ones get fewer turns.
+        seconds, latest, least : optional
+            After so many seconds there are no more rounds than the least; after the latest no turn
+            begins, by default after what the budget has for what is under way.
 
         Raises
         ------
@@ -134,9 +160,19 @@ class Runner:
             If one of them ended the process: its `row` tells which.
         """
         rows = [c.row.id for c in candidates]
+        found: dict[int, list[float]] = {row: [] for row in rows}
+
+        def hear(turn: dict[str, Any]) -> None:
+            if turn["of"] is not None:
+                found[turn["of"]] += turn["new"]
+
         request = {"do": "time", "rows": rows, "rounds": rounds, "drops": drops}
-        request |= {"seconds": seconds, "least": least}
-        answer = self._worker().ask(self.limit_s, request)
+        latest = self._budget.cut_s if latest is None else latest
+        request |= {"seconds": seconds, "latest": latest, "least": least}
+        try:
+            answer = self._worker().ask(self.limit_s, request, hear)
+        except CutError:  # what was timed until then
+            return [found[row] for row in rows]
         self.turn_s = answer["turn_s"]
         found = dict(answer["samples"])
         return [found[row] for row in rows]
@@ -152,10 +188,12 @@ class Runner:
         ------
         WorkerDiedError
             If one of them ended the process: its `row` tells which.
+        CutError
+            If there is no time to say.
         """
         rows = [c.row.id for c in candidates]
         request = {"do": "ways", "rows": rows, "rounds": WAY_ROUNDS, "drops": False}
-        request |= {"seconds": seconds, "least": FEWEST_WAY_ROUNDS}
+        request |= {"seconds": seconds, "latest": self._budget.cut_s, "least": FEWEST_WAY_ROUNDS}
         answer = self._worker().ask(self.limit_s, request)["samples"]
         return {way: [dict(found)[row] for row in rows] for way, found in answer.items()}
 
@@ -166,7 +204,8 @@ class Runner:
         self._folder = self._stack.enter_context(new_case_folder())
         with _writing(self._folder):
             bench.save(self._folder, self._problem.bench)
-        self._process = self._stack.enter_context(WorkerProcess(self._folder))
+        process = WorkerProcess(self._folder, lambda: self._budget.is_cut)
+        self._process = self._stack.enter_context(process)
         self._process.launch()
         over = Event()
         self._case = aside(self._problem.case, over.is_set)
@@ -202,6 +241,12 @@ class Runner:
         while not wait([self._case], _POLL_S).done:
             if self._budget.is_stopped:
                 raise StoppedError
+            if self._budget.is_cut:
+                raise UntunedError(
+                    f"{self._problem.name}: what the answer has to be takes longer to compute than"
+                    f" the {self._budget.seconds:g} s given\n"
+                    "  note: the default serves, untuned; give it more seconds"
+                )
             if self._budget.seconds_left == 0 and not is_told:
                 is_told = True
                 self._tell(

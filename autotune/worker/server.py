@@ -15,13 +15,14 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tcdsl.autotune.worker.allowance import Allowance
 from tcdsl.autotune.worker.bench import Bench, Way, WrongAnswerError, opener
-from tcdsl.autotune.worker.timing import DROP, interleaved, timer
+from tcdsl.autotune.worker.timing import DROP, interleaved
 
 _PR_SET_PDEATHSIG = 1
 
@@ -55,7 +56,7 @@ class Worker:
                 self._bench = self._opener()
                 return {}
             case "check":
-                return self._check(request["row"], request["code"])
+                return self._check(request["row"], request["code"], request["is_known"])
             case "time":
                 return self._time(request)
             case "ways":
@@ -63,10 +64,10 @@ class Worker:
             case other:
                 raise AssertionError(other)
 
-    def _check(self, row: int, code: dict[str, Any]) -> dict[str, Any]:
+    def _check(self, row: int, code: dict[str, Any], is_known: bool) -> dict[str, Any]:
         begun = time.process_time()
         try:
-            self._loaded[row] = self._bench.load(code)
+            self._loaded[row] = self._bench.load(code, is_known)
         except WrongAnswerError as error:
             return {"wrong": str(error)}
         except MemoryError as error:
@@ -75,28 +76,37 @@ class Worker:
 
     def _time(self, request: Mapping[str, Any]) -> dict[str, Any]:
         begun, self._turns = time.monotonic(), 0
-        samples = self._samples(request, "again")
+        allowance = Allowance(request["seconds"], request["latest"])
+        samples = self._samples(request, "again", allowance)
         turn_s = (time.monotonic() - begun) / max(1, self._turns)
         return {"samples": samples, "turn_s": turn_s}
 
     def _ways(self, request: Mapping[str, Any]) -> dict[Way, list[tuple[int, list[float]]]]:
-        ways = self._bench.ways
-        if ways and request["seconds"] is not None:  # each has its share
-            request = {**request, "seconds": request["seconds"] / len(ways)}
-        return {way: self._samples(request, way) for way in ways}
+        ways, whole = self._bench.ways, Allowance(request["seconds"], request["latest"])
+        return {
+            way: self._samples(request, way, whole.share(len(ways) - number))
+            for number, way in enumerate(ways)
+        }
 
-    def _samples(self, request: Mapping[str, Any], way: Way) -> list[tuple[int, list[float]]]:
+    def _samples(
+        self, request: Mapping[str, Any], way: Way, allowance: Allowance
+    ) -> list[tuple[int, list[float]]]:
         rows = request["rows"]
         candidates = {row: self._bench.sampler(self._loaded[row], way) for row in rows}
+        before: dict[str, Any] = {"of": None, "new": []}
 
         def notice(row: int) -> None:
             self._turns += 1
             signal.setitimer(signal.ITIMER_REAL, request["limit_s"])
-            self._send({"at": row})
+            self._send({"at": row, **before})  # one message a turn: each wakes the tuner
+
+        def keep(row: int, new: Sequence[float]) -> None:
+            before.update({"of": row, "new": new})
 
         drop = DROP if request["drops"] else ()
-        is_over, least = timer(request["seconds"]), request["least"]
-        samples = interleaved(candidates, request["rounds"], notice, drop, is_over, least)
+        samples = interleaved(
+            candidates, request["rounds"], notice, drop, allowance, request["least"], keep
+        )
         return list(samples.items())
 
     def _send(self, answer: dict[str, Any]) -> None:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tcdsl.autotune.worker.allowance import Allowance
+
 # Low: what disturbs a run only ever makes it longer. So low for candidates: where others use the
 # machine, a kernel of two threads has both cores in a fifth of its calls or less, and takes twice
 # as long in others. People are shown what a call takes out of habit.
@@ -49,8 +51,9 @@ def interleaved(
     rounds: int,
     notice: Callable[[int], None],
     drop: Sequence[float] = DROP,
-    is_over: Callable[[], bool] = lambda: False,
+    allowance: Allowance | None = None,
     least: int = ROUNDS,
+    keep: Callable[[int, Sequence[float]], None] = lambda row, new: None,
 ) -> dict[int, list[float]]:
     """Time candidates in turn and return the samples of each, in ns per call.
 
@@ -63,46 +66,53 @@ def interleaved(
     drop : sequence of float
         After each round, how many times slower than the best one may be to get another turn; the
         last one holds for all later rounds. Empty: everyone gets all turns.
-    is_over : callable
-        Whether the time is over: then no round begins beyond the least number of them. Where
-        everyone gets all turns, the first and the fastest of the others go on alone till then, and
-        of the rest there are no samples: they had not as many chances.
+    allowance : Allowance, optional
+        The time for it, by default any. When it is over no round begins beyond the least number of
+        them. Where everyone gets all turns, the first and the fastest of the others go on alone
+        till then, and of the rest there are no samples: they had not as many chances. Who gets no
+        turn at all for want of time has none either.
+    least : int
+    keep : callable
+        Told the row and its samples after each turn.
     """
+    allowance = allowance or Allowance()
     samples: dict[int, list[float]] = {row: [] for row in candidates}
     going = list(candidates)
     fewest = 1 if drop else _FEWEST
     # In another order each round: beside a program that takes turns of its own with us, those who
-    # come at a fixed place would always, or never, have a core less.
+    # come at a fixed place would always, or never, have a core less. Who comes first gets a turn
+    # where there is no time for all.
     rng = random.Random(0)
     for turn in range(rounds):
-        if turn >= least and is_over():
+        if turn >= least and allowance.is_over:
             break
-        if turn and not drop and len(going) > 2 and is_over():
+        if turn and not drop and len(going) > 2 and allowance.is_over:
             fastest = min(going[1:], key=lambda row: quantile_ns(samples[row]))
             samples |= {row: [] for row in going[1:] if row != fastest}
             going = [going[0], fastest]
-        for row in rng.sample(going, len(going)):
-            notice(row)
-            samples[row] += candidates[row]()
+        for row in rng.sample(going, len(going)) if turn else going:
+            if allowance.fits(row):
+                notice(row)
+                with allowance.turn(row):
+                    new = candidates[row]()
+                samples[row] += new
+                keep(row, new)
         factor = drop[min(turn, len(drop) - 1)] if drop else math.inf
-        limit = factor * min(min(s) for s in samples.values() if s)
+        limit = factor * min((min(s) for s in samples.values() if s), default=math.inf)
         going = [
             row
             for row in going
-            if min(samples[row]) <= limit
+            if samples[row]
+            and min(samples[row]) <= limit
             and (candidates[row].spent_ns < _ENOUGH_NS or turn + 1 < fewest)
         ]
+        if not going:
+            break
     return samples
 
 
-def timer(seconds: float | None, clock: Callable[[], float] = time.monotonic) -> Callable[[], bool]:
-    """Return what tells whether so many seconds are over; None: never."""
-    end = math.inf if seconds is None else clock() + seconds
-    return lambda: clock() >= end
-
-
 class TurnSampler:
-    """`Sampler` with one sample a turn, the shortest of so many calls: turns compare in pairs.
+    """`Sampler` with one sample a turn, the shortest of some calls: turns compare in pairs.
 
     Parameters
     ----------
@@ -110,6 +120,7 @@ class TurnSampler:
     before : callable
         Made before each call, and not timed.
     calls : int
+        At most: long ones are fewer.
     clock_ns : callable
         Returns nanoseconds; a test brings its own.
     """
@@ -132,6 +143,8 @@ class TurnSampler:
             begun = self._clock_ns()
             self._run(1)
             times_ns.append(max(self._clock_ns() - begun, 1))
+            if sum(times_ns) >= _LONG_NS:
+                break
         self.spent_ns += sum(times_ns)
         return [float(min(times_ns))]
 

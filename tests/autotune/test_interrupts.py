@@ -185,7 +185,10 @@ def test_kill_9_fifty_times(tmp_path: Path) -> None:
 
 @pytest.mark.wide
 def test_two_tuners_of_one_problem_share_the_work(tmp_path: Path) -> None:
-    runs = [start(tmp_path, seed, 2, "right", "crash") for seed in (0, 1)]
+    runs = [start(tmp_path, seed, 60, "right", "crash") for seed in (0, 1)]
+    wait_until(lambda: timed(tmp_path) > 8)
+    for run in runs:
+        os.killpg(run.pid, signal.SIGINT)
     for run in runs:
         _, err = run.communicate(timeout=600)
         assert run.returncode == 0, err

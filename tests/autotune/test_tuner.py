@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.finals import ROUNDS, finalists, is_no_slower, rounds_for, verdict_of
+from tcdsl.autotune.finals import (
+    ROUNDS,
+    finalists,
+    first_seconds,
+    is_no_slower,
+    rounds_for,
+    verdict_of,
+)
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.budget import Budget
@@ -163,6 +170,17 @@ def test_ways_of_calling_are_compared_in_pairs_of_turns() -> None:
     slower = [1.05 * t for t in default]
     assert not is_no_slower({"read": [default, default], "cold": [slower, default]})
     assert not is_no_slower({"read": [slower, default]})
+
+
+def test_who_is_not_asked_for_want_of_time_has_to_be_clearly_faster() -> None:
+    unasked: dict[str, list[list[float]]] = {"read": [[1.0], [1.0]], "cold": [[], []]}
+    assert not is_no_slower(unasked, 1.2)
+    assert is_no_slower(unasked, 1.4)
+    assert not is_no_slower({**unasked, "read": [[1.1], [1.0]]}, 1.4)
+    assert first_seconds(None) is None
+    assert first_seconds(4.0) == 3.5
+    assert first_seconds(4.0, 0.25) == pytest.approx(2.4)  # long calls: pairs of them take longer
+    assert first_seconds(0.0) == 0.0
 
 
 @pytest.mark.wide

@@ -48,10 +48,11 @@ class CpuBench:
         self._args = tuple(a[()] if o.role == "scalar" else a for o, a in read)
         self._outs = tuple(a for o, a in paired if o.is_written)
 
-    def load(self, code: Mapping[str, Any]) -> LoadedCandidate:
-        """Return a candidate that was found right."""
+    def load(self, code: Mapping[str, Any], is_known: bool = False) -> LoadedCandidate:
+        """Return a candidate that is, or was, found right."""
         candidate = LoadedCandidate(Path(code["library"]), code["name"])
-        self._checker.check(candidate)
+        if not is_known:
+            self._checker.check(candidate)
         return candidate
 
     @property

@@ -69,15 +69,16 @@ class CudaBench:
             self._workspace, self._workspace_bytes = device.allocate(1), 1
         self._is_warm = is_warm
 
-    def load(self, code: Mapping[str, Any]) -> BoundUnit:
-        """Return a candidate that was found right."""
+    def load(self, code: Mapping[str, Any], is_known: bool = False) -> BoundUnit:
+        """Return a candidate that is, or was, found right."""
         unit = unpack(code["unit"])
         assert isinstance(unit, Unit)
         strides = [o.element_strides for o in self._case.operands]
         with self._device.active():
             candidate = LoadedUnit(self._program, unit).bind(self._device, self._sizes, strides)
             for side, (_, poison) in zip(self._sides, _SIDES, strict=True):
-                self._check(candidate, side, poison)
+                if not is_known:
+                    self._check(candidate, side, poison)
         return candidate
 
     @property

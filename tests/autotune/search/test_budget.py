@@ -33,9 +33,9 @@ def test_a_search_that_is_late_gets_half_of_what_is_kept_and_the_comparison_a_te
     assert of.is_cut
 
 
-def test_a_first_result_gets_a_tenth_more_or_five_seconds_or_what_all_problems_have() -> None:
+def test_a_first_result_gets_a_tenth_more_or_ten_seconds_or_what_all_problems_have() -> None:
     assert budget(20.0)[0].cut_s == pytest.approx(22.0)
-    assert budget(0.0)[0].cut_s == 5.0
+    assert budget(0.0)[0].cut_s == 10.0
     assert budget(1.0, latest=60.0)[0].cut_s == pytest.approx(66.0)
 
 

@@ -48,7 +48,7 @@ def faults(target: CpuProblem, configs: list[Config]) -> list[str]:
             if isinstance(built, Failure):
                 found.append(f"{config}: {built.detail}")
                 continue
-            request = {"do": "check", "row": i, "code": built.load}
+            request = {"do": "check", "row": i, "code": built.load, "is_known": False}
             if "own_s" not in (answer := worker.ask(60, request)):
                 found.append(f"{config}: {answer}")
     return found

@@ -78,7 +78,7 @@ def test_a_case_that_takes_longer_than_the_seconds_is_told_once_and_may_be_stopp
     is_built = threading.Event()
     problem = Waiting(is_built)
     budget = Budget(8.0, clock=iter([0.0]).__next__)  # as it begins; it is over at once
-    budget.clock = lambda: 9.0
+    budget.clock = lambda: 8.5
     report = Listener(budget)
     monkeypatch.setattr(problem, "build", super(Waiting, problem).build)  # the case never comes
     monkeypatch.setattr(tuner, "Budget", lambda *_, **__: budget)

@@ -41,7 +41,7 @@ def test_what_a_candidate_has_started_ends_with_its_worker(tmp_path: Path) -> No
         TuningStore(tmp_path / "t.db") as store,
         Measurement(toy, store, Budget(), Silent()) as measure,
     ):
-        process = measure._runner._worker()._process
+        process = measure.runner._worker()._process
         assert process is not None
         assert len(group(process.pid)) == 2  # the worker, and who ends the group
         (trial,) = measure([config("children, crash", 0)], "start")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tcdsl.autotune.worker.allowance import Allowance
 from tcdsl.autotune.worker.timing import (
     ROUNDS,
     HostSampler,
     TurnSampler,
     interleaved,
     quantile_ns,
-    timer,
 )
 
 TIMES = {1: 1_000_000, 2: 4_000_000, 3: 1_500_000, 4: 1_200_000}
@@ -65,34 +67,65 @@ def test_one_that_is_much_slower_than_the_best_gets_one_turn_or_two() -> None:
     assert [machine.turns.count(row) for row in runs] == [8, 5, 7, 8]
 
 
+def seconds_of(machine: Machine) -> Callable[[], float]:
+    return lambda: machine.now / 1e9
+
+
 def test_rounds_end_with_the_time_but_a_few_there_are() -> None:
-    machine = Machine()
-    runs = {row: machine.run(row, 50_000) for row in range(2)}
-    asked = []
-
-    def is_over() -> bool:
-        asked.append(len(machine.turns))
-        return len(asked) > 2
-
-    interleaved(runs, 40, machine.turns.append, drop=(), is_over=is_over)
-    assert asked == [2 * ROUNDS, 2 * ROUNDS + 2, 2 * ROUNDS + 4]
-    assert len(machine.turns) == 2 * (ROUNDS + 2)
-    now = [1.0]
-    late = timer(2.0, lambda: now[0])
-    assert not late()
-    now[0] = 3.0
-    assert late()
-    assert not timer(None)()
+    for seconds, rounds in ((0.0, ROUNDS), (0.030, 8)):  # a turn takes 2 ms
+        machine = Machine()
+        runs = {row: machine.run(row, 100_000) for row in range(2)}
+        allowance = Allowance(seconds, clock=seconds_of(machine))
+        interleaved(runs, 40, machine.turns.append, drop=(), allowance=allowance)
+        assert len(machine.turns) == 2 * rounds
 
 
 def test_where_the_time_is_over_early_the_first_and_the_fastest_go_on_alone() -> None:
     machine = Machine()
     runs = {row: machine.run(row, time_ns) for row, time_ns in TIMES.items()}
-    samples = interleaved(
-        runs, 40, machine.turns.append, drop=(), is_over=lambda: len(machine.turns) >= 8, least=20
-    )
+    allowance = Allowance(0.035, clock=seconds_of(machine))
+    samples = interleaved(runs, 40, machine.turns.append, drop=(), allowance=allowance, least=20)
     assert [machine.turns.count(row) for row in runs] == [20, 2, 2, 20]
     assert [bool(samples[row]) for row in runs] == [True, False, False, True]
+
+
+def test_no_turn_begins_that_is_not_likely_to_end_in_time() -> None:
+    machine, kept = Machine(), list[int]()
+    runs = {row: machine.run(row, 1_000_000_000 * row) for row in (1, 3, 2)}
+    allowance = Allowance(latest=6.5, clock=seconds_of(machine))
+    samples = interleaved(
+        runs,
+        9,
+        machine.turns.append,
+        drop=(),
+        allowance=allowance,
+        keep=lambda row, new: kept.extend([row] * len(new)),
+    )
+    assert machine.turns == [1, 3, 2]  # the first round in order: then no time is left for any
+    assert kept == machine.turns
+    assert machine.now == 6_000_000_000
+    assert samples == {1: [1e9], 3: [3e9], 2: [2e9]}
+    late = Allowance(latest=0.0, clock=seconds_of(machine))
+    assert interleaved(runs, 9, machine.turns.append, allowance=late) == {1: [], 3: [], 2: []}
+
+
+def test_who_is_not_timed_yet_is_hoped_to_take_no_longer_than_the_fastest() -> None:
+    now = [0.0]
+    allowance = Allowance(latest=2.5, clock=lambda: now[0])
+    with allowance.turn(1):
+        now[0] += 2.0
+    assert not allowance.fits(2)
+    with allowance.turn(2):
+        now[0] += 0.25
+    assert [allowance.fits(row) for row in (1, 2, 3)] == [False, False, False]
+    now[0] = 2.0
+    assert [allowance.fits(row) for row in (1, 2, 3)] == [False, True, True]
+    half = allowance.share(2)
+    now[0] = 2.2
+    assert half.fits(1)
+    now[0] = 2.25
+    assert not half.fits(1)
+    assert not half.is_over
 
 
 def test_a_turn_may_be_one_sample_the_shortest_of_its_calls() -> None:
