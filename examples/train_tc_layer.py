@@ -40,7 +40,8 @@ centers = images[train[:100]].clone()
 near = tct.nn.TC(NEAR, parameters={"center": centers, "width": (100,)}, init={"width": 0.5})
 model = nn.Sequential(near, tct.nn.TC(ROUND, backward="straight"), nn.Linear(100, 10))
 print(model)
-print(tct.autotune(model, images[:50], seconds=given.seconds, trials=given.trials, quiet=True))
+budget = {"seconds": given.seconds, "trials": given.trials}
+print(tct.autotune(model, images[:50], **budget, quiet=True, again=False))  # once on a machine
 
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 losses = []

@@ -281,6 +281,7 @@ class TextLayer(Keeper):
         seed: int = 0,
         cache: str | PathLike[str] | None = None,
         quiet: bool = False,
+        again: bool = True,
     ) -> Tuned:
         """Tune the layer for these inputs: the forward pass, and what training runs.
 
@@ -291,7 +292,7 @@ class TextLayer(Keeper):
         ----------
         *inputs
             As for `forward`.
-        training, seconds, trials, seed, cache, quiet
+        training, seconds, trials, seed, cache, quiet, again
             See `autotune`.
         """
         given = [
@@ -310,6 +311,7 @@ class TextLayer(Keeper):
             seed=seed,
             cache=cache,
             quiet=quiet,
+            again=again,
         )
 
     # ---- what a module is

@@ -83,6 +83,7 @@ def autotune(
     seed: int = 0,
     cache: str | PathLike[str] | None = None,
     quiet: bool = False,
+    again: bool = True,
 ) -> Tuned:
     """Tune every kernel of tcdsl that a module of a library calls; see `nn.autotune` there."""
     check_budget(seconds, trials)
@@ -93,7 +94,9 @@ def autotune(
             f"{name} calls no kernel of {library.kernels_name} for these inputs, "
             "so there is nothing to tune"
         )
-    tuned = tune_calls(seen, seconds=seconds, trials=trials, seed=seed, cache=cache, quiet=quiet)
+    tuned = tune_calls(
+        seen, seconds=seconds, trials=trials, seed=seed, cache=cache, quiet=quiet, again=again
+    )
     if isinstance(run, library.module):
         _hand_on(tuned, seen, run)
     return tuned
@@ -185,15 +188,26 @@ def tune_calls(
     seed: int = 0,
     cache: str | PathLike[str] | None = None,
     quiet: bool = False,
+    again: bool = True,
 ) -> Tuned:
-    """Tune problems one after the other; one that fails does not end the rest."""
+    """Tune problems one after the other; one that fails does not end the rest.
+
+    again: whether those that were tuned before are tuned on.
+    """
     from tcdsl.autotune.report import reporter
 
-    share = None if seconds is None else seconds / max(1, len(seen))
+    databases = [one.kernel.session.database if cache is None else Path(cache) for one, *_ in seen]
+    found = [
+        None if again else _found_before(one, database)
+        for (one, *_), database in zip(seen, databases, strict=True)
+    ]
+    share = None if seconds is None else seconds / max(1, found.count(None))
     report = reporter(quiet)
     rows: list[Row] = []
-    for same in seen:
-        database = same[0].kernel.session.database if cache is None else Path(cache)
+    for same, database, before in zip(seen, databases, found, strict=True):
+        if before is not None:
+            rows.append(before)
+            continue
         row, is_complete = _tune_one(same[0], database, share, trials, seed, report)
         if row is not None:
             rows.append(row)
@@ -202,6 +216,18 @@ def tune_calls(
         if not is_complete:
             return Tuned(rows, is_complete=False)
     return Tuned(rows)
+
+
+def _found_before(one: Seen, database: Path) -> Row | None:
+    """Return what came of a problem that was tuned before, which its calls find by themselves."""
+    from tcdsl.autotune.store import best
+
+    problem = one.problem
+    known = best.lookup(database, problem.key)
+    if known is None or not problem.space.holds(known.config):
+        return None
+    default_ns = known.time_ns if known.default_ns is None else known.default_ns
+    return Row(_label(problem), problem.key, known.config, default_ns, known.time_ns)
 
 
 def _tune_one(

@@ -109,6 +109,7 @@ def autotune(
     seed: int = 0,
     cache: str | PathLike[str] | None = None,
     quiet: bool = False,
+    again: bool = True,
 ) -> Tuned:
     """Tune every kernel of a user's texts that a module calls for these inputs, and keep it.
 
@@ -127,6 +128,9 @@ def autotune(
         As for `Kernel.autotune`; the seconds are for all kernels together.
     cache : path, optional
         SQLite file; by default the one that each kernel looks into.
+    again : bool, default True
+        Whether kernels that were tuned before for such operands are tuned on. Else what was found
+        serves, so that a script that tunes tunes once.
 
     Returns
     -------
@@ -150,4 +154,5 @@ def autotune(
         seed=seed,
         cache=cache,
         quiet=quiet,
+        again=again,
     )

@@ -13,6 +13,7 @@ import pytest
 
 import tcdsl
 from tcdsl import nn
+from tcdsl.autotune import tuner
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tests.tcdsl.layer_texts import FCRELU, NORM
 
@@ -248,7 +249,7 @@ def test_a_subclass_or_a_kernel_may_have_the_text(lib: Both) -> None:
 
 @pytest.mark.wide
 def test_it_is_tuned_forward_and_backward_and_keeps_what_was_found(
-    lib: Both, tmp_path: Path
+    lib: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = lib.torch
     layer = lib.fcrelu(cache=tmp_path / "a.db")
@@ -272,6 +273,10 @@ def test_it_is_tuned_forward_and_backward_and_keeps_what_was_found(
     assert lib.close(other(x), model(x))
     found = lib.autotune(model, x, trials=0, quiet=True)
     assert {r.name.split()[0] for r in found.rows} >= {"fcrelu", "fcrelu_forward"}
+    with monkeypatch.context() as once:
+        once.setattr(tuner, "tune", None)
+        kept = lib.autotune(model, x, quiet=True, again=False).rows
+    assert [(r.name, r.config) for r in kept] == [(r.name, r.config) for r in found.rows]
     with pytest.raises(TCTypeError, match="Linear calls no kernel of tcdsl"):
         lib.autotune(torch.nn.Linear(7, 2), x)
     with pytest.warns(UserWarning, match="the tuned configs of a state dict are left out: "):
