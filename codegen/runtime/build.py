@@ -15,12 +15,13 @@ from tcdsl.grammar.text.errors import CompileError
 
 HERE = Path(__file__).resolve().parent
 NAME = "tcdsl.codegen.runtime._core"
+OPT = "-O1"  # calls are as fast as by -O2, which a compiler takes nearly twice as long for
 FLAGS = ("-pthread", *(["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []))
 
 
 def core_source() -> Source:
     """Return the C text of the core; it includes its other files."""
-    return Source("core", (HERE / "module.c").read_text(), "-O2", FLAGS, HERE)
+    return Source("core", (HERE / "module.c").read_text(), OPT, FLAGS, HERE)
 
 
 def load() -> ModuleType:

@@ -16,7 +16,7 @@ NAME = "tcdsl.core._core"
 def core_source() -> Source:
     """Return the C text of the core; it includes its other files, and headers of the launcher."""
     text = (HERE / "module.c").read_text()
-    return Source("tensors", text, "-O2", launcher.FLAGS, HERE.parent)
+    return Source("tensors", text, launcher.OPT, launcher.FLAGS, HERE.parent)
 
 
 def load() -> ModuleType:
