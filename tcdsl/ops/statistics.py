@@ -18,6 +18,7 @@ from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 AMinMax = result("aminmax", "min", "max")
+_MANY = 1 << 31  # elements of a row, whose places int32 does not hold
 
 
 @cache
@@ -39,7 +40,7 @@ def _extreme_so_far(name: str, input: Tensor, dim: int) -> Any:
         dim_of(dim, 0)
         return kind(input.clone(), input.new_zeros((), dtype=dtypes.int64))
     dim = dim_of(dim, input.ndim)
-    if input.stride(dim) == 1:
+    if input.stride(dim) == 1 and input.shape[dim] < _MANY:
         name += "_of_rows"
     return kind(*_op_over(name, input.ndim, (dim,), "so_far_vjp")(input))
 
