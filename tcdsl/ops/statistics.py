@@ -209,8 +209,22 @@ def _at_end(f: Any, g: Any, h: Any, near: Any, far: Any) -> Any:
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """Return integrals along a dimension by the trapezoidal rule."""
-    made: Tensor = _trapezoids(y, x, dx, dim).sum(dim)
-    return made
+    dim = dim_of(dim, y.ndim)
+    if x is None:
+        made: Tensor = _trapezoid(y.ndim, dim)(y, float(dx))
+        return made
+    is_alike = x.shape == y.shape and x.dtype is y.dtype and y.dtype.is_floating_point
+    if is_alike and y.shape[dim]:
+        at: Tensor = _op_over("trapezoid_at", y.ndim, (dim,), "derived")(y, x)
+        return at
+    areas: Tensor = _trapezoids(y, x, dx, dim).sum(dim)
+    return areas
+
+
+@cache
+def _trapezoid(rank: int, dim: int) -> Op:
+    """Return the op of integrals over points that are as far apart."""
+    return op_of_text(over(ops.text("trapezoid"), rank, (dim,)), types=floating)
 
 
 def cumulative_trapezoid(
