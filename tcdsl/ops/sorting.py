@@ -175,6 +175,13 @@ def _place(input: Tensor, dim: int, k: int, *, nan_wins: bool) -> Tensor | None:
     return made
 
 
+def _middle_of_known(input: Tensor, dim: int) -> Tensor:
+    """Return where the middle of what is not NaN is along a dimension, of short floats."""
+    bits = _comparable(input)[0]
+    found: Tensor = _finding("middle_of_known_bits", input.ndim, dim)(bits)
+    return found
+
+
 def _bounds(rows: Tensor) -> tuple[int, int]:
     """Return bounds of some integers: those of a type where it is short, else the outermost two."""
     if rows.dtype.itemsize < 4:
@@ -189,7 +196,7 @@ def _bounds(rows: Tensor) -> tuple[int, int]:
 @cache
 def _finding(name: str, rank: int, dim: int) -> Op:
     """Return the op of the place of an element in an order."""
-    used = ("ranks_of_bits", "kth") if name == "kth_of_bits" else ()
+    used = () if name == "kth_of_integers" else ("ranks_of_bits", "kth")
     texts = map(ops.text, (name, *used))
     return op_of_text(over("\n".join(texts), rank, (dim,), True), name, types=first, vjp=None)
 
@@ -325,19 +332,21 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
             return _of_nothing(input)
         if not input.dtype.is_floating_point:
             return median(flat)
-        known = int((flat == flat).sum().item())  # others are the greatest
-        place = None if input._device else _place(flat, 0, max(known - 1, 0) // 2, nan_wins=False)
-        if place is None:
+        if input._device or input.dtype is dtypes.float64:
             return nanmedian(flat, 0).values
-        return made_by(_element(flat, place), "NanmedianBackward0")
+        return made_by(_element(flat, _middle_of_known(flat, 0)), "NanmedianBackward0")
     if not input.dtype.is_floating_point or not input.ndim:
         return median(input, dim, keepdim)
     dim = dim_of(dim, input.ndim)
     not_empty("nanmedian", input, dim)
-    known = (input == input).sum(dim, keepdim=True)  # NaN comes last in the order
-    middle = ((known - 1) // 2).clamp(min=0)
-    order = gather(argsort(input, dim), dim, middle)
-    found = Sorted(gather(input, dim, order), order)
+    if input.dtype is dtypes.float64 or not input.numel():
+        known = (input == input).sum(dim, keepdim=True)  # NaN comes last in the order
+        middle = ((known - 1) // 2).clamp(min=0)
+        order = gather(argsort(input, dim), dim, middle)
+        found = Sorted(gather(input, dim, order), order)
+    else:
+        place = moved(_middle_of_known(input, dim), input._device)
+        found = _ops(input.ndim, dim, True)[2](input, place)
     return _said("Nanmedian", found if keepdim else _squeezed(found, dim), 1)
 
 
