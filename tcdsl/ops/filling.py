@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -257,12 +257,16 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
 
 def spaced(row: Tensor, low: float, high: float) -> None:
     """Fill a row with numbers at equal distances, both ends among them."""
-    gaps = max(row.shape[0] - 1, 1)
-    step = (high - low) / gaps
-    if row.dtype is float32:  # as PyTorch computes it there
-        first, last = np.float32(low), np.float32(high)
-        low, high, step = float(first), float(last), float((last - first) / np.float32(gaps))
-    linspace(row, low, high, step)
+    linspace(row, *_steps(low, high, max(row.shape[0] - 1, 1), row.dtype is float32))
+
+
+@lru_cache
+def _steps(low: float, high: float, gaps: int, is_float32: bool) -> tuple[float, float, float]:
+    """Return both ends and the distance between neighbours."""
+    if not is_float32:
+        return low, high, (high - low) / gaps
+    first, last = np.float32(low), np.float32(high)  # as PyTorch computes it there
+    return float(first), float(last), float((last - first) / np.float32(gaps))
 
 
 def bernoulli_(
