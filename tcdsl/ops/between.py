@@ -16,6 +16,7 @@ from tcdsl.ops.products import linear, matmul
 from tcdsl.ops.rules import NAMES, broadcast_shape, widen
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of, expand
+from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
 
@@ -24,6 +25,10 @@ _NAMED = {
     1.0: ops.op("cdist1"),
     2.0: ops.op("cdist2", vjp="cdist2_vjp"),
     math.inf: ops.op("cdist_inf", vjp="cdist_inf_vjp"),
+}
+_OF_PAIRS = {
+    p: ops.op(name, vjp=None)
+    for p, name in ((0.0, "pdist0"), (1.0, "pdist1"), (2.0, "pdist2"), (math.inf, "pdist_inf"))
 }
 _above_diagonal = ops.op("above_diagonal")
 _powers = ops.op("powers", types=widen)
@@ -187,6 +192,11 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    op = _OF_PAIRS.get(float(p))
+    is_plain = input.dtype.is_floating_point and input.shape[1] and not any_recorded((input,))
+    if op is not None and is_plain:
+        made: Tensor = op(input)
+        return made
     return made_by(_above_diagonal(cdist(input, input, p)), "PdistBackward0")
 
 
