@@ -70,6 +70,12 @@ def true_places(mask: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
     return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
 
 
+def compacted(row: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements of a row at which a mask of it is true, without a record."""
+    kept = moved(row.detach(), 0)._array()[moved(mask, 0)._array()]
+    return moved(from_numpy(kept), row._device)
+
+
 def repeated_places(often: Tensor) -> Tensor:
     """Return each place of a row as often as it says.
 

@@ -12,12 +12,13 @@ from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import wide
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.joins import cat
-from tcdsl.ops.masks import masked_select, true_places
+from tcdsl.ops.masks import compacted, masked_select, true_places
 from tcdsl.ops.pointwise import floor, where
 from tcdsl.ops.rules import promote
 from tcdsl.ops.sorting import sort
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
+from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
 _among = ops.op("among", vjp=None)
@@ -253,6 +254,8 @@ def unique_consecutive(
         rows, at = input, dim_of(dim, input.ndim)
     count = rows.shape[at]
     begins = _begins(rows.detach()) if rows.ndim == 1 else _begins_of_parts(rows.detach(), at)
+    if rows.ndim == 1 and not (return_inverse or return_counts or any_recorded((rows,))):
+        return compacted(rows, begins)
     places = true_places(begins)
     found: list[Any] = [index_select(rows, at, places)]
     if return_inverse:

@@ -208,6 +208,8 @@ def between() -> Iterator[Sample]:
     for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf):
         yield Sample("cdist", (x, y, p), order=1 if p else 0, rtol=1e-8)
         yield Sample("cdist", (x[0], x[0, :2], p), order=1 if p > 1 else 0, rtol=1e-8)
+        yield Sample("pdist", (x[0], p), order=0, rtol=1e-8)
+    yield Sample("pdist", (np.array([[1, nan], [1, inf], [3, inf]]), 0.0), order=0)
     yield Sample("cdist", (x[:, None], y[:1], 2.0), order=1, rtol=1e-8)
     yield Sample("cdist", (np.zeros((3, 0)), np.zeros((2, 0))), order=0)
     yield Sample("tensordot", (CUBE, CUBE.transpose(1, 2, 0).copy(), ([1, 2], [0, 1])))
