@@ -78,6 +78,8 @@ class _Comparison:
                     least=finals.ROUNDS,
                 )
             except WorkerDiedError as death:
+                if self._runner.forgives(death):
+                    continue
                 self._measure.blame(death, batch)
                 finalists = [c for c in finalists if self._measure.has_code_of(c)]
                 continue
@@ -111,6 +113,8 @@ class _Comparison:
         try:
             samples = self._runner.in_other_ways(pair, self._budget.seconds_left)
         except WorkerDiedError as death:
+            if self._runner.forgives(death):
+                return self._is_no_slower(config)
             self._measure.blame(death, pair)
             return False
         except CutError:

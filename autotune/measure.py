@@ -250,6 +250,8 @@ class Measurement:
                 left = self.budget.search_seconds_left  # the last comparison times the best again
                 samples = self.runner.samples(everyone, ROUNDS, seconds=left, least=_FEWEST_ROUNDS)
             except WorkerDiedError as death:
+                if self.runner.forgives(death):
+                    continue
                 failed = self.blame(death, everyone)
                 batch.ended += failed
                 gone = {t.config for t in failed}

@@ -21,18 +21,22 @@ from tcdsl.codegen.toolchain.ours import start
 _START_S = 60.0
 _GRACE_S = 2.0  # after which the tuner ends a worker whose own alarm did not
 _POLL_S = 0.1  # between looks at whether the answer is still wanted
+_KILLED = "its process was killed (SIGKILL), as systems do where memory is short"
 _TAIL = 400  # characters of a dead worker's last words
 
 
 class WorkerDiedError(Exception):
     """The worker process ended or was ended while a candidate ran.
 
-    row is the trial it was timing, None where the request named only one.
+    row is the trial it was timing, None where the request named only one. is_killed: from outside,
+    as a user or a system that is short of memory does; no candidate ends so by itself.
     """
 
-    def __init__(self, reason: Reason, detail: str, row: int | None) -> None:
+    def __init__(
+        self, reason: Reason, detail: str, row: int | None, *, is_killed: bool = False
+    ) -> None:
         super().__init__(detail)
-        self.reason, self.detail, self.row = reason, detail, row
+        self.reason, self.detail, self.row, self.is_killed = reason, detail, row, is_killed
 
 
 class CutError(Exception):
@@ -185,6 +189,8 @@ class WorkerProcess:
         self.end()
         if code == -signal.SIGALRM:
             return _too_slow(limit_s, row)
+        if code == -signal.SIGKILL:
+            return WorkerDiedError("resources", _KILLED, row, is_killed=True)
         parts = (signal.Signals(-code).name, words) if code < 0 else (words, f"exit code {code}")
         return WorkerDiedError("crash", "\n".join(filter(None, parts)), row)
 

@@ -64,6 +64,7 @@ class Runner:
         self._process: WorkerProcess | None = None
         self._loaded: dict[int, int] = {}  # by row: the generation of the process that has it
         self._right: set[int] = set()  # rows that were found right, in any process
+        self._killed: set[int | None] = set()  # rows whose process was killed from outside
         self._check_s = math.inf  # the shortest so far
         self._checks_s = self._owns_s = 0.0  # all so far, and for how much of it they had a core
         self.turn_s = (
@@ -101,6 +102,17 @@ class Runner:
         """Whether a candidate is loaded, and was found right, in the process that runs now."""
         return self._loaded.get(candidate.row.id) == self._worker().generation
 
+    def forgives(self, death: WorkerDiedError, row: int | None = None) -> bool:
+        """Whether a death says nothing of a candidate: once each, where it came from outside.
+
+        row : of the candidate, where the death does not name it.
+        """
+        row = death.row if row is None else row
+        if not death.is_killed or row in self._killed:
+            return False
+        self._killed.add(row)
+        return True
+
     def load(self, candidate: Candidate) -> Failure | None:
         """Load and check a candidate; one that was found right before is loaded alone.
 
@@ -119,6 +131,8 @@ class Runner:
         try:
             answer = worker.ask(limit_s, request)
         except WorkerDiedError as death:
+            if self.forgives(death, row):
+                return self.load(candidate)
             return Failure(death.reason, death.detail)
         if "wrong" in answer:
             return Failure("wrong", answer["wrong"])
@@ -230,6 +244,8 @@ class Runner:
         try:
             process.start()
         except WorkerDiedError as death:  # no candidate was in it
+            if self.forgives(death):
+                return self._start(process)
             raise UntunedError(
                 f"{self._problem.name}: no candidate can be run: the process for them ended as it"
                 f" began: {death}\n  note: the default serves, untuned"
@@ -277,4 +293,5 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CacheError(f"{folder} cannot be written: {error.strerror}") from error
+        why = error.strerror or error  # NumPy's own has no number
+        raise CacheError(f"{folder} cannot be written: {why}") from error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,7 @@ def test_a_config_that_came_without_trials_is_tried(tmp_path: Path) -> None:
     assert tuned.config == FAST
 
 
+@pytest.mark.wide
 def test_what_was_checked_in_a_process_that_is_gone_is_loaded_again_unchecked(
     tmp_path: Path,
 ) -> None:
@@ -124,3 +127,33 @@ def test_what_was_checked_in_a_process_that_is_gone_is_loaded_again_unchecked(
         checks = measure.runner._checks_s
         assert measure.ready(Config.of(dict(FAST.items))) is not None
         assert measure.runner._checks_s == checks
+
+
+@pytest.mark.wide
+def test_whose_process_is_killed_from_outside_is_not_to_blame_the_first_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Toy(turns=(0, 3000))
+    with (
+        TuningStore(tmp_path / "t.db") as store,
+        Measurement(problem, store, Budget(), Silent()) as measure,
+    ):
+        measure([problem.default], "start")
+        send, doomed = Connection.send_bytes, ["check", "time"]
+
+        def kill(connection: Connection, request: bytes) -> None:
+            process = measure.runner._process
+            assert process is not None
+            assert process._process is not None
+            if doomed and json.loads(request).get("do") == doomed[0]:
+                doomed.pop(0)
+                process._process.kill()
+            send(connection, request)
+
+        monkeypatch.setattr(Connection, "send_bytes", kill)
+        (trial, *_) = [t for t in measure([FAST], "x") if t.config == FAST]
+        assert trial.is_timed
+        assert doomed == []
+        doomed += ["check", "check"]
+        (trial,) = measure([config("right", 10)], "x")
+        assert (trial.reason, "killed" in trial.detail) == ("resources", True)
