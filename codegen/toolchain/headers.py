@@ -29,6 +29,7 @@ _ENDS = re.compile(r'("(?:\\.|[^"\\])*"|[{};])')  # what may end a declaration; 
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
 _PROTOTYPES = re.compile(r"(\w+(?:\s+\w+)*)\s+(\w+\([\w *,]*\)(?:,\s*\w+\([\w *,]*\))*);")
 _PROTOTYPE = re.compile(r"(\w+)\(([\w *,]*)\)")
+_OTHERS = ("-c", "-Wl,")  # flags that no header hangs on
 _TYPES = ("typedef", "struct", "union", "enum")
 
 Part = tuple[str, str]  # its name, "" where every text gets it; its text
@@ -47,7 +48,8 @@ def cut(source: Source, compiler: Compiler, folder: Path) -> str:
         return source.text
     names = dict.fromkeys(match[1] for match in found)
     asked = "".join(f'#include "{name}"\n' for name in names)
-    flags = source.all_flags(compiler)
+    # What is linked, and how, is another one for each unit of a tuner; headers are the same.
+    flags = [f for f in source.all_flags(compiler) if f.startswith("-") and f[:4] not in _OTHERS]
     told = (compiler.version, compiler.isa_key, *flags, asked)
     key = hash_of([_how(), *told, *included(asked, [INCLUDES])])
     parts = _parts(key, asked, compiler, flags, folder)

@@ -146,3 +146,16 @@ def test_what_was_taken_apart_is_kept_and_a_damaged_file_of_it_made_again(
         if damage is not None:
             kept.write_text(damage)
     assert len(asked) == 3
+
+
+def test_what_a_text_is_linked_with_makes_no_other_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(headers, "_parts", lambda key, *_: asked.append(key))
+    compiler = replace(find_compiler(), kind="gcc")
+    for flags in ((), ("-Wl,--gc-sections", "/of/another.so"), ("-c",), ("-DTWO=2",)):
+        headers.cut(Source("f", TEXT, flags=flags), compiler, tmp_path)
+    assert len(asked) == 4
+    assert len(set(asked[:3])) == 1
+    assert asked[3] != asked[0]
