@@ -39,10 +39,14 @@ def generic(text: str, like: Sequence[Any]) -> Kernel:
 
 
 def serve_any_size(k: Kernel, like: Sequence[Any]) -> None:
-    """Have calls of a kernel with operands like these run an executable for any sizes."""
+    """Have calls of a kernel with operands like these run an executable for any sizes.
+
+    It is compiled now: else what a process has compiled of these sizes' own would serve them.
+    """
     meanwhile.LONG_FORMS.clear()
     call = k.call(*like)
     call.variant.expect({name: n + 1 for name, n in call.sizes.items()}, call.spec.layouts)
+    call.variant.compile_for_all(call.sizes, call.spec.layouts)
 
 
 def check(what: str, ours: Array, want: Array, rtol: float, atol: float | None = None) -> None:
