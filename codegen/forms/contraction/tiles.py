@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.contraction.ahead import ahead, with_distance
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.panel import Panel
+from tcdsl.codegen.forms.contraction.panel import LINE, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
@@ -104,8 +104,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     unstages = panel.has_stage and not panel.is_near(panel.problem.c)
     last = None
     if panel.has_pass:
-        is_last = b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0)
-        last = b.when(is_last, finish_call(panel, _sums_at(panel, g, block, place), place))
+        last = b.when(_is_last(now), finish_call(panel, _sums_at(panel, g, block, place), place))
     return b.loop(
         j,
         0,
@@ -116,6 +115,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
             0,
             block.rows,
             inside.stmts,
+            fetched(panel, now, place) if panel.has_pass else None,
             run,
             last,
             unstage(panel, (area(panel, "stage"), width), place) if unstages else None,
@@ -123,6 +123,10 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
         ),
         step=width,
     )
+
+
+def _is_last(now: DepthPass) -> Expr:
+    return b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0)
 
 
 def _ragged_tile(
@@ -152,7 +156,7 @@ def _ragged_tile(
     before = b.min64(high, core)
     is_left: Expr = b.compare("<", start, high)
     if panel.fuses and not panel.finish.is_plain:  # the epilogue comes with the last of them
-        is_left = b.any_of(is_left, b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0))
+        is_left = b.any_of(is_left, _is_last(now))
     left = b.max64(b.sub(high, start), 0)
     return b.block(
         head,
@@ -198,6 +202,22 @@ def _sums_at(panel: Panel, g: Blocking, block: TaskBlock, place: Place) -> tuple
     if panel.waits:
         return area(panel, "stage"), b.mul(g.nv, panel.lanes)
     return reach(panel, "c", panel.problem.c, True, m, n)
+
+
+def fetched(panel: Panel, now: DepthPass, place: Place) -> Stmt | None:
+    """Return what fetches the lines that the pass over a tile reads, while its sums are formed."""
+    m, n, rows, columns = place
+    y, z = panel.var("y"), panel.var("z")
+    lines: list[Stmt] = []
+    for a in panel.finish.accesses:
+        if a.row and a.along:
+            first, row = reach(panel, a.param, a.operand, True, m, n)
+            at = b.offset(first, b.add(b.mul(y, row), z))
+            step = LINE // panel.stored(a.operand).size_bytes
+            lines.append(b.loop(z, 0, columns, b.do("tc_prefetch", at), step=step))
+    if not lines:
+        return None
+    return b.when(_is_last(now), b.loop(y, 0, rows, lines))
 
 
 def finish_call(panel: Panel, sums: tuple[Expr, Expr], place: Place) -> Stmt:

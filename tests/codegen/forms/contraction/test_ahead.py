@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
@@ -23,6 +24,10 @@ BIAS = (
     "def run(float(M,K) A, float(N,K) B, float(N) c) -> (O) "
     "{ O(m,n) +=! A(m,k) * B(n,k)  O(m,n) = tanh(O(m,n) + c(n)) }"
 )
+ADDED = (
+    "def run(float(M,K) A, float(K,N) B, float(M,N) C) -> (O) "
+    "{ O(m,n) +=! A(m,k) * B(k,n)  O(m,n) = O(m,n) + C(m,n) }"
+)
 SHAPES = ((300, 101, 17), (37, 5, 130), (23, 64, 70), (1, 40, 3), (50, 0, 7), (0, 9, 9))
 
 
@@ -35,6 +40,15 @@ def text_of(
 ) -> str:
     what = p.program, spec_of(p, exact=exact), config, machine, p.sizes, "k"
     return compiler.emit_c(compiler.lower(*what))
+
+
+def test_what_a_pass_over_finished_tiles_reads_is_fetched_before_they_are_summed() -> None:
+    a, b, c = rand(7, 96), rand(96, 9), rand(7, 9)
+    text = text_of(problem(ADDED, a, b, c), Config(), exact=False)
+    behind = text[text.index("tc_prefetch(e0_at") :]
+    assert behind.index("tc_tile_") < behind.index("k_g0_finish(")
+    bias = problem(BIAS, a, np.ascontiguousarray(b.T), c[0])
+    assert "tc_prefetch" not in text_of(bias, Config(), exact=False), "a row of it stays nearby"
 
 
 def test_rows_from_memory_are_fetched_a_tile_ahead() -> None:
