@@ -82,7 +82,7 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return four vectors, as far as a row has so many."""
+    """Return as many vectors as suit a row."""
     if not ctx.is_exact():
         return {}
     s = ctx.group.statements[0]
@@ -100,7 +100,8 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
         points *= max(0, ctx.extent(r.extent))
     row_ns, point_ns = _ROW_NS, _POINT_NS
     if arg_vectors.in_vectors(ctx, s):
-        row_ns, point_ns = _ROW_IN_VECTORS_NS, _POINT_IN_VECTORS_NS
+        join_ns, latency = arg_vectors.chains_ns(int(values.get("vectors", arg_vectors.CHAINS)))
+        row_ns, point_ns = _ROW_IN_VECTORS_NS + join_ns, _POINT_IN_VECTORS_NS * latency
     return wall_ns(rows * row_ns + points * point_ns, int(rows), ctx.spec.threads)
 
 

@@ -12,6 +12,7 @@ seen nothing else (or nothing), and its place is the first that it could have.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tcdsl.codegen.forms.base import vexpr
@@ -42,9 +43,11 @@ from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
-_CHAINS = 4  # vectors of extremes: a comparison and a choice take about as many cycles
+CHAINS = 4  # vectors of extremes: a comparison and a choice take about as many cycles
+_FEW, _MANY = 8, 32  # vectors of a row: for fewer, to join chains takes more than overlap gains
 _COUNTS = (1, 2, 4, 8)  # to choose from, where lengths are known
-_FEWER = 2  # of rows too short for one turn of all of them
+_FEWER = 2  # of rows of less than many vectors; one of less than a few
+_JOIN_NS, _LATENCY = 1.0, {1: 1.6, 2: 1.15}  # measured on Zen 3, rows of 17 to 1000
 _MOST = 1 << 31  # positions that lanes of 32 bits hold
 
 
@@ -66,7 +69,15 @@ def chain_counts(ctx: Context, s: Statement) -> tuple[int, ...]:
 
 def default_chains(ctx: Context, s: Statement) -> int:
     """Return how many vectors of extremes suit a row of known length."""
-    return max(1, min(_CHAINS, _vectors(ctx, s)))
+    lines = math.prod(max(1, ctx.extent(r.extent)) for r in s.reductions[:-1])
+    along = _vectors(ctx, s)
+    suited = 1 if lines * along < _FEW else _FEWER if lines * along < _MANY else CHAINS
+    return max(1, min(suited, along))
+
+
+def chains_ns(chains: int) -> tuple[float, float]:
+    """Return what so many chains take a row beside four of them, and times as long a point."""
+    return (chains - CHAINS) * _JOIN_NS, _LATENCY.get(chains, 1.0)
 
 
 def _vectors(ctx: Context, s: Statement) -> int:
@@ -84,9 +95,9 @@ def any_row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
 
     scalar: the search point by point, for rows with too many positions.
     """
-    search, short = (_Search(ctx, s, count) for count in (_CHAINS, _FEWER))
+    search, short = (_Search(ctx, s, count) for count in (CHAINS, _FEWER))
     along = ctx.operands.size(s.reductions[-1].extent)
-    is_short = b.compare("<", along, search.lanes * _CHAINS)
+    is_short = b.compare("<", along, search.lanes * _MANY)
     both = If(is_short, short.whole(), search.whole())
     if search.bits == 64:
         return both
