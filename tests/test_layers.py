@@ -88,8 +88,8 @@ ROOMS = {
     "tcdsl/autograd": "tcdsl/core tcdsl/ops tcdsl/chance",
     "tcdsl/tensors": "grammar/text tcdsl/core tcdsl/chance tcdsl/ops",
     "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
-    "tcdsl/library": "codegen/device tcdsl/core tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors"
-    " tcdsl/serialization",
+    "tcdsl/library": "codegen/device tcdsl/calls/bindings tcdsl/core tcdsl/chance tcdsl/ops"
+    " tcdsl/autograd tcdsl/tensors tcdsl/serialization",
     "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",
     "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/library tcdsl/layers",

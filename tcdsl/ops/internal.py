@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcdsl.calls.bindings.beginning import say_of_tensors
 from tcdsl.core import Op, Tensor, set_base, setup
 from tcdsl.core.dtypes import DType, dtype_meant
 from tcdsl.ops.formats import order_of
@@ -86,3 +87,4 @@ setup("copy", clone)
 setup("zeros", zeros)
 setup("one", ones)
 setup("fit", fit)
+say_of_tensors()

@@ -31,7 +31,8 @@ LIBRARY = "tcdsl.codegen.library.building"
 WAY_BACK = "tcdsl.derived.building"
 EXECUTABLE = "tcdsl.calls.bindings.building"
 CALL = "tcdsl.calls.to_come"
-_ORDER = (WAY_BACK, LIBRARY, CALL, EXECUTABLE)  # what is wanted soonest first
+USUAL = "tcdsl.library.usual"
+_ORDER = (WAY_BACK, LIBRARY, CALL, EXECUTABLE, USUAL)  # what is wanted soonest first
 _BUILDER = "tcdsl.calls.bindings.builder"
 _FILE = "aside.json"
 _MOST = 2000  # characters of what is kept
@@ -48,7 +49,7 @@ class Aside:
     name : str
         Of the definition.
     module : str
-        What the builder runs: `EXECUTABLE`, `WAY_BACK`, `CALL` or `LIBRARY`.
+        What the builder runs: `EXECUTABLE`, `WAY_BACK`, `CALL`, `LIBRARY` or `USUAL`.
     """
 
     def __init__(self, task: bytes, name: str, module: str = EXECUTABLE) -> None:
@@ -192,11 +193,11 @@ class Builder:
         try:
             while request:  # the pipe has no buffer, and takes what it can
                 request = request[self._process.stdin.write(request) :]
-            why, library = json.loads(self._answer())
+            why, further = json.loads(self._answer())
         except (OSError, EOFError, ValueError):
             return self._died()
-        if library:  # what was built will import it at other sizes
-            Aside(json.dumps(library).encode(), one.name, LIBRARY)
+        for module, task in further:
+            Aside(task.encode(), one.name, module)
         return str(why)
 
     def end(self) -> int:

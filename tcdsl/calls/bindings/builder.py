@@ -2,8 +2,8 @@
 
 It runs as ``python -P -m`` of this module and reads pairs of a module's name and a task, pickled by
 the very program that started it. An empty line says that it has begun; then it answers each by a
-line of JSON: what went wrong, "" if nothing did, and the functions of the library that will be
-wanted next. When its input ends so does it, once it is done with what it has begun.
+line of JSON: what went wrong, "" if nothing did, and what is to be built after it. When its input
+ends so does it, once it is done with what it has begun.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ import traceback
 import warnings
 from importlib import import_module
 
-from tcdsl.calls.bindings.aside import CALL, EXECUTABLE, LIBRARY, WAY_BACK, Aside, Queue, collect_in
+from tcdsl.calls.bindings.aside import (
+    CALL,
+    EXECUTABLE,
+    LIBRARY,
+    USUAL,
+    WAY_BACK,
+    Aside,
+    Queue,
+    collect_in,
+)
 from tcdsl.grammar.text.errors import TCError
 
 _NEEDED = (EXECUTABLE, LIBRARY, WAY_BACK, CALL, "tcdsl.codegen.choose.compiler")
@@ -27,15 +36,25 @@ _MOST = 1000  # characters of what a fault says
 
 
 class _Wanted(Queue):
-    """What tasks would have built aside: the library is told, the rest is asked by calls."""
+    """What tasks would have built aside: what comes after them is told, calls ask for the rest."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.library: list[str] = []
+        self._library: list[str] = []  # what was built will import it at other sizes
+        self._usual: list[tuple[str, str]] = []
 
     def put(self, one: Aside) -> None:
         if one.module == LIBRARY:
-            self.library += json.loads(one.task)
+            self._library += json.loads(one.task)
+        elif one.module == USUAL:
+            self._usual.append((USUAL, one.task.decode()))
+
+    def taken(self) -> list[tuple[str, str]]:
+        """Return modules and tasks, once."""
+        library = [(LIBRARY, json.dumps(self._library))] if self._library else []
+        found = library + self._usual
+        self._library, self._usual = [], []
+        return found
 
 
 def main() -> int:
@@ -55,8 +74,7 @@ def main() -> int:
             answers.write(answer.encode() + b"\n")
             answers.flush()
             module, task = pickle.load(requests)
-            answer = json.dumps([_built(module, task), wanted.library])
-            wanted.library = []
+            answer = json.dumps([_built(module, task), wanted.taken()])
     return 0
 
 
