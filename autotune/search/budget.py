@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 _FINAL_S, _FINAL_SHARE = 1.0, 0.1  # kept for the last comparison: so long, at most that share
 _MOST_SHARE = 0.25  # where turns are seen to take long
-_LATE_SHARE = 0.1  # of the seconds: what has not ended so long after them is cut off
+_LATE_SHARE = 0.08  # of the seconds: what has not ended so long after them is cut off; to leave
+# takes the rest of a tenth
 _FIRST_S = 10.0  # that a first result may take, however few the seconds
 _LEAVE_S = 1.0  # for the last comparison once the user wants no more
 
@@ -117,7 +118,7 @@ class Budget:
         """Seconds until what is under way is cut off, whatever it is; None without a limit.
 
         What a search has begun may take half of what is kept for the last comparison, and that one
-        a tenth of all seconds more.
+        nearly a tenth of all seconds more.
         """
         left = self._left_s
         if left is None:

@@ -19,7 +19,9 @@ def budget(seconds: float | None, latest: float | None = None) -> tuple[Budget, 
     return Budget(seconds, clock=clock, latest=latest), clock
 
 
-def test_a_search_that_is_late_gets_half_of_what_is_kept_and_the_comparison_a_tenth_more() -> None:
+def test_a_search_that_is_late_gets_half_of_what_is_kept_and_the_comparison_nearly_a_tenth_more() -> (
+    None
+):
     of, clock = budget(20.0)
     of.has_result = True
     assert of.cut_s == 19.5
@@ -28,15 +30,15 @@ def test_a_search_that_is_late_gets_half_of_what_is_kept_and_the_comparison_a_te
     clock.now = 19.5
     assert of.is_cut
     of.is_final = True
-    assert (of.seconds_left, of.cut_s) == (0.5, 2.5)
+    assert (of.seconds_left, of.cut_s) == (0.5, pytest.approx(2.1))
     clock.now = 22.0
     assert of.is_cut
 
 
-def test_a_first_result_gets_a_tenth_more_or_ten_seconds_or_what_all_problems_have() -> None:
-    assert budget(20.0)[0].cut_s == pytest.approx(22.0)
+def test_a_first_result_gets_nearly_a_tenth_more_or_ten_seconds_or_what_all_problems_have() -> None:
+    assert budget(20.0)[0].cut_s == pytest.approx(21.6)
     assert budget(0.0)[0].cut_s == 10.0
-    assert budget(1.0, latest=60.0)[0].cut_s == pytest.approx(66.0)
+    assert budget(1.0, latest=60.0)[0].cut_s == pytest.approx(64.8)
 
 
 def test_without_seconds_nothing_is_cut_until_the_user_stops_it() -> None:
