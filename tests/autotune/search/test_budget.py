@@ -19,9 +19,7 @@ def budget(seconds: float | None, latest: float | None = None) -> tuple[Budget, 
     return Budget(seconds, clock=clock, latest=latest), clock
 
 
-def test_a_search_that_is_late_gets_half_of_what_is_kept_and_the_comparison_nearly_a_tenth_more() -> (
-    None
-):
+def test_a_late_search_gets_half_of_what_is_kept_and_a_late_comparison_a_little_more() -> None:
     of, clock = budget(20.0)
     of.has_result = True
     assert of.cut_s == 19.5
