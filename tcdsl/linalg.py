@@ -9,6 +9,7 @@ from tcdsl.ops.decompositions import (
     lu_solve,
     matrix_exp,
 )
+from tcdsl.ops.factors import orgqr as householder_product
 from tcdsl.ops.linear_algebra import (
     LinAlgError,
     cholesky,
@@ -35,9 +36,12 @@ from tcdsl.ops.linear_algebra import (
     solve_triangular,
     svd,
     svdvals,
+    tensorinv,
+    tensorsolve,
     vecdot,
     vector_norm,
 )
+from tcdsl.ops.symmetric import ldl_factor, ldl_factor_ex, ldl_solve
 
 __all__ = [
     "LinAlgError",
@@ -51,8 +55,12 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
@@ -72,6 +80,8 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "tensorinv",
+    "tensorsolve",
     "vecdot",
     "vector_norm",
 ]

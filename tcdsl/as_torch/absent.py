@@ -29,8 +29,6 @@ REASONS = {
     "lu": "use torch.linalg.solve, or the older torch.btrifact",
     "solve": "use torch.linalg.solve; " + _OLD,
     "lstsq": "use torch.linalg.lstsq; " + _OLD,
-    "triangular_solve": "use torch.linalg.solve_triangular; it is deprecated in PyTorch too",
-    "pairwise_distance": "use torch.nn.functional.pairwise_distance",
     "__config__": "what it is built of is shown by `tcdsl doctor`",
 }  # fmt: skip
 

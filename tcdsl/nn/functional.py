@@ -84,6 +84,7 @@ from tcdsl.ops.dropout import (
 )
 from tcdsl.ops.embeddings import embedding, embedding_bag, one_hot
 from tcdsl.ops.fractional import fractional_max_pool2d
+from tcdsl.ops.grids import affine_grid, grid_sample
 from tcdsl.ops.heads import multi_head_attention_forward
 from tcdsl.ops.losses import (
     binary_cross_entropy,
@@ -119,8 +120,6 @@ from tcdsl.ops.pools import (
 from tcdsl.ops.products import bilinear, linear
 from tcdsl.ops.reductions import log_softmax, softmax, softmin
 from tcdsl.ops.resampling import (
-    affine_grid,
-    grid_sample,
     interpolate,
     upsample,
     upsample_bilinear,

@@ -11,8 +11,10 @@ from tcdsl.core import Tensor, is_casting
 from tcdsl.ops.casting import lowered
 from tcdsl.ops.table import op_of_text, publish
 
+_BY_NUMBER = string.ascii_uppercase + string.ascii_lowercase  # of indices that are numbers
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sum products of elements whose indices are letters, as NumPy's and PyTorch's einsum.
 
     Parameters
@@ -23,10 +25,15 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         has the letters that stand once, in the order of the alphabet.
     operands : Tensors, or one sequence of them
 
+    Each operand may be followed by its indices in place of an equation, numbers from 0 to 51 and
+    ``...``, and all of them by those of the result: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+
     References
     ----------
     A statement of several factors is formed in pairs by the compiler, in the order of least work.
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _of_numbers((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     shapes = tuple(tuple(x.shape) for x in operands)
@@ -37,6 +44,23 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         operands = tuple(map(lowered, operands))
     found: Tensor = op_of_text(text, node=_node_of_einsum(text, len(operands)))(*operands)
     return found
+
+
+def _of_numbers(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return an equation and operands where each operand is followed by numbers of its indices."""
+    count = len(given) // 2
+    equation = ",".join(map(_letters, given[1 : 2 * count : 2]))
+    if len(given) % 2:
+        equation += "->" + _letters(given[-1])
+    return equation, given[: 2 * count : 2]
+
+
+def _letters(numbers: Any) -> str:
+    if not all(n is Ellipsis or 0 <= n < 52 for n in numbers):
+        raise ValueError(
+            "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+        )
+    return "".join("..." if n is Ellipsis else _BY_NUMBER[n] for n in numbers)
 
 
 def _node_of_einsum(text: str, count: int) -> str:

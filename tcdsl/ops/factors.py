@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Tensor, from_numpy
+from tcdsl.core import Tensor, from_numpy, made_by
 from tcdsl.ops import lapack
 from tcdsl.ops.casting import wide
 from tcdsl.ops.copies import tril, triu
@@ -16,10 +16,13 @@ from tcdsl.ops.matrices import (
     check_matrices,
     check_one,
     publish_all,
+    turned,
     underivable,
 )
+from tcdsl.ops.products import matmul
 from tcdsl.ops.systems import check_system
 from tcdsl.ops.table import publish
+from tcdsl.ops.writing import any_recorded
 
 Reflectors = namedtuple("Reflectors", ("a", "tau"))  # as torch's results are
 Pivoted = namedtuple("Pivoted", ("u", "piv"))
@@ -61,8 +64,21 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
             "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to "
             "tau.shape[-1]"
         )
-    found = [lapack.orthogonal(array_of(input), array_of(input2))]
-    return underivable("orgqr", (input, input2), found)[0]
+    if any_recorded((input, input2)):
+        return _product(input, input2)
+    return from_numpy(lapack.orthogonal(array_of(input), array_of(input2)))
+
+
+def _product(input: Tensor, tau: Tensor) -> Tensor:
+    """Return the first columns of the product of reflections, of which gradients are known."""
+    m, n, k = *input.shape[-2:], tau.shape[-1]
+    ones = from_numpy(np.eye(m, n, dtype=input.dtype.numpy))
+    normals = tril(input, -1) + ones
+    made = ones
+    for i in reversed(range(k)):
+        v = normals.narrow(-1, i, 1)
+        made = made - tau.narrow(-1, i, 1).unsqueeze(-1) * v * matmul(turned(v), made)
+    return made_by(made, "LinalgHouseholderProductBackward0")
 
 
 @wide

@@ -9,6 +9,7 @@ from tcdsl.core.dtypes import DType, bool_, float64
 from tcdsl.ops import pointwise
 from tcdsl.ops.internal import filled
 from tcdsl.ops.pointwise import clamp, clamp_, mul, pow, sub
+from tcdsl.ops.results import result
 from tcdsl.ops.rules import broadcast, floating, promote
 from tcdsl.ops.table import Family, in_place, publish
 
@@ -25,7 +26,7 @@ LIMITS = {
 exp2 = ops.row("exp2", text="each_exp2", types=floating, inplace=True)
 lgamma = pointwise.ops.row("lgamma", text="each_lgamma", types=floating, inplace=True)
 digamma = ops.row("digamma", text="each_digamma", types=floating, inplace=True)
-_trigamma = ops.op("each_trigamma", types=floating)
+trigamma = ops.op("each_trigamma", types=floating)
 i0 = ops.row("i0", text="each_i0", types=floating, inplace=True)
 i0e, i1 = ops.op("each_i0e", types=floating), ops.op("each_i1", types=floating)
 i1e = ops.op("each_i1e", types=floating)
@@ -44,6 +45,11 @@ isposinf = ops.row("isposinf", vjp=None)
 isneginf = ops.row("isneginf", vjp=None)
 _logit = ops.op("logit", types=floating)
 _nan_to_num = ops.op("nan_to_num", vjp="nan_to_num_vjp")
+nextafter = ops.row(
+    "nextafter", text="each_nextafter", types=promote, shape=broadcast, vjp=None, inplace=True
+)
+_frexp = ops.op("each_frexp", vjp="frexp_vjp")
+Parts = result("frexp", "mantissa", "exponent")
 
 
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
@@ -53,19 +59,16 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return made
 
 
-def polygamma(n: int, input: Tensor) -> Tensor:
-    """Return the n-th derivative of `digamma`; n is 0 or 1."""
-    if n < 0:
-        raise RuntimeError("polygamma(n, x) does not support negative n.")
-    if n > 1:
-        raise NotImplementedError(f"polygamma(n, x) has n = 0 and n = 1 here, got n = {n}")
-    made: Tensor = (_trigamma if n else digamma)(input)
-    return made
+def frexp(input: Tensor) -> Any:
+    """Return m and e of ``input == m * 2 ** e``, m at least 1/2 and below 1.
 
-
-def _polygamma_of(input: Tensor, n: int) -> Tensor:
-    """Return the n-th derivative of `digamma`; n is 0 or 1."""
-    return polygamma(n, input)
+    Returns
+    -------
+    mantissa : Tensor, exponent : Tensor of int32
+    """
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return Parts(*_frexp(input))
 
 
 def multigammaln(input: Tensor, p: int) -> Tensor:
@@ -165,7 +168,8 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
 
 publish(result_type, ("result_type",), on=("torch",))
 for made in (
-    logaddexp2, heaviside, logit, nan_to_num, float_power, clamp_min, clamp_max, positive, ldexp,
+    frexp, logaddexp2, heaviside, logit, nan_to_num, float_power, clamp_min, clamp_max, positive,
+    ldexp,
 ):  # fmt: skip
     publish(made, (made.__name__,))
 for made in (clamp_min_, clamp_max_):
@@ -173,7 +177,5 @@ for made in (clamp_min_, clamp_max_):
 for made in (logit, nan_to_num):
     publish(in_place(made), (f"{made.__name__}_",))
 publish(multigammaln, ("mvlgamma",))
-publish(polygamma, ("polygamma",), on=("torch",))
-publish(_polygamma_of, ("polygamma",), on=("Tensor",))
 publish(rsub, ("rsub",), on=("torch",))
 publish(pointwise.sign, ("sgn",))

@@ -326,6 +326,18 @@ def pivoted_cholesky(array: Array, upper: bool, tolerance: float) -> tuple[Array
     return np.ascontiguousarray(triangle), (pivots - 1).astype(np.int32)
 
 
+def symmetric_factors(array: Array) -> tuple[Array, Array, Array]:
+    """Return L and D of ``P L D L' P'`` in one triangle, exchanges of rows, where D is singular."""
+    batch, n = array.shape[:-2], array.shape[-1]
+    found = np.zeros(array.shape, array.dtype)
+    pivots, info = np.zeros((*batch, n), np.int32), np.zeros(batch, np.int32)
+    if array.size:
+        for at in _batch(array):
+            triangle, pivots[at], info[at] = _routine("sytrf", array)(array[at], lower=True)
+            found[at] = np.tril(triangle)
+    return found, pivots, info
+
+
 def least_squares(array: Array, right: Array) -> tuple[Array, Array]:
     """Return max(M, N) rows, of which the first N are X of least ``|A X - B|``, and LAPACK's QR.
 

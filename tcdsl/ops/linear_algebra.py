@@ -29,8 +29,8 @@ from tcdsl.ops.views import dim_of
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
     "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
-    "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot",
-    "vector_norm",
+    "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv",
+    "tensorsolve", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 QR = result("linalg_qr", "Q", "R")
@@ -259,6 +259,49 @@ def solve_triangular(
         return triangular(A, B, upper=upper, unitriangular=unitriangular)
     found = triangular(A, turned(B), upper=upper, transpose=True, unitriangular=unitriangular)
     return turned(found)
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
+    """Solve ``tensordot(A, X, X.ndim) = B``.
+
+    Parameters
+    ----------
+    A : Tensor, shape (*B.shape, *X.shape)
+        As many elements lie in the first dimensions as in the others.
+    B : Tensor
+    dims : sequence of int, optional
+        Dimensions of A that are moved to its end before.
+    """
+    moved = A if not dims else movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
+    rows, columns = tuple(moved.shape[: B.ndim]), tuple(moved.shape[B.ndim :])
+    _check_as_many("other.ndim", rows, columns)
+    found = solve(moved.reshape(math.prod(rows), math.prod(columns)), B.reshape(-1))
+    return found.reshape(columns)  # type: ignore[no-any-return]
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
+    """Return X of which ``tensordot(X, B, ind)`` solves ``tensordot(A, Y, Y.ndim) = B``.
+
+    Parameters
+    ----------
+    A : Tensor
+        As many elements lie in its first `ind` dimensions as in the others.
+    ind : int
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    rows, columns = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    _check_as_many("ind", rows, columns)
+    found = inv(A.reshape(math.prod(rows), math.prod(columns)))
+    return found.reshape(*columns, *rows)  # type: ignore[no-any-return]
+
+
+def _check_as_many(by: str, rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
+    if math.prod(rows) != math.prod(columns):
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[{by}:]) == "
+            f"prod(self.shape[:{by}]), but got {math.prod(columns)} != {math.prod(rows)}"
+        )
 
 
 @wide

@@ -1,4 +1,4 @@
-"""Images of another size, and read at other places, under PyTorch's names and defaults."""
+"""Images of another size, under PyTorch's names and defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from tcdsl.ops.casting import wide
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import spatial
@@ -19,8 +18,6 @@ from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import kept_for_all
 
 ops = Family(__file__)
-_INT32 = 2**31
-_affine_grid = ops.op("each_affine_grid")
 _RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # of the modes that weigh
 _NEAR = ("nearest", "nearest-exact")
 
@@ -264,91 +261,3 @@ def upsample_bilinear(
 ) -> Tensor:
     """Bring images to another size between elements, the outer ones staying where they are."""
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
-
-
-_EDGES = {"zeros": 0, "border": 1, "reflection": 2}
-
-
-@wide
-def grid_sample(
-    input: Tensor,
-    grid: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool | None = None,
-) -> Tensor:
-    """Read images at places from -1 to 1.
-
-    Parameters
-    ----------
-    input : Tensor, shape (N, C, H, W)
-    grid : Tensor, shape (N, HO, WO, 2)
-        Places as (x, y).
-    mode : {"bilinear", "nearest"}
-    padding_mode : {"zeros", "border", "reflection"}
-        What places outside read.
-    align_corners : bool
-        Whether -1 and 1 are the middles of the outer elements, not their outer sides.
-
-    Returns
-    -------
-    Tensor, shape (N, C, HO, WO)
-    """
-    edge = _EDGES.get(padding_mode)
-    if edge is None:
-        raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
-            f"'reflection', but got: '{padding_mode}'"
-        )
-    if mode not in ("bilinear", "nearest"):
-        raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
-            f"but got: '{mode}'"
-        )
-    shape, places = input.shape, grid.shape
-    if places[-1] != 2 or places[0] != shape[0]:
-        said = (
-            "grid to have size 2 in last dimension, but got grid with"
-            if places[-1] != 2
-            else "grid and input to have same batch size, but got input with sizes "
-            f"{list(shape)} and grid with"
-        )
-        raise RuntimeError(f"grid_sampler(): expected {said} sizes {list(places)}")
-    for d, n in enumerate(shape[2:], 2):
-        if not n:
-            raise RuntimeError(
-                "grid_sampler(): expected input to have non-empty spatial dimensions, but input "
-                f"has sizes {list(shape)} with dimension {d} being empty"
-            )
-    _, _, h, w = shape
-    op = _sample(mode, edge, bool(align_corners), h * w < _INT32)
-    return op(input.flatten(2), grid, h, w)  # type: ignore[no-any-return]
-
-
-@cache
-def _sample(mode: str, edge: int, align: bool, is_narrow: bool) -> Op:
-    """Return the op that reads images; of huge ones, elements are counted in 64 bits."""
-    name = "sample_linear" if mode == "bilinear" else "sample_nearest"
-    text = "\n".join(map(ops.text, ("places", "element", name)))
-    wide = text if is_narrow else text.replace("int32(", "int64(")
-    made = op_of_text(wide, name, node="GridSampler2DBackward0")
-    return made.with_generics(ALIGN=int(align), EDGE=edge)
-
-
-def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Return the places that affine maps give an image's elements.
-
-    Parameters
-    ----------
-    theta : Tensor, shape (N, 2, 3)
-    size : sequence of int
-        N, C, H and W of the image.
-    align_corners : bool
-
-    Returns
-    -------
-    Tensor, shape (N, H, W, 2)
-    """
-    _, _, h, w = size
-    made: Tensor = _affine_grid(theta, ALIGN=int(bool(align_corners)), H=h, W=w)
-    return made

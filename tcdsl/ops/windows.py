@@ -13,6 +13,7 @@ ops = Family(__file__)
 _cosine = ops.op("cosine_window", types=first, vjp=None, writes=True)
 _blackman = ops.op("blackman_window", types=first, vjp=None, writes=True)
 _bartlett = ops.op("bartlett_window", types=first, vjp=None, writes=True)
+_kaiser = ops.op("kaiser_window", types=first, vjp=None, writes=True)
 _ones = ops.op("window_of_one", types=first, vjp=None, writes=True)
 
 
@@ -85,5 +86,23 @@ def blackman_window(window_length: int, periodic: bool = True, **like: Any) -> T
     return _window("blackman_window", _blackman, (), window_length, periodic, **like)
 
 
-for _function in (hann_window, hamming_window, blackman_window, bartlett_window):
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, **like: Any
+) -> Tensor:
+    """Return Kaiser's window, ``i0(beta sqrt(1 - (2 n / period - 1) ** 2)) / i0(beta)``.
+
+    Parameters
+    ----------
+    window_length, periodic
+        See `hann_window`.
+    beta : float
+        How narrow the window is.
+    dtype, layout, device, requires_grad
+        Of the tensor.
+    """
+    settings = (float(beta),)
+    return _window("kaiser_window", _kaiser, settings, window_length, periodic, **like)
+
+
+for _function in (kaiser_window, hann_window, hamming_window, blackman_window, bartlett_window):
     publish(_function, (_function.__name__,), on=("torch",))

@@ -61,7 +61,11 @@ def test_scripts_are_told_and_tensors_have_their_methods() -> None:
     assert told[4] == "No module named 'torch.no_such_thing'"
 
 
-@sampled("name", special.__all__, keep=8)
+OF_TWO = ("zeta", "gammainc", "gammaincc")  # and polynomials: `ops/test_special.py` has them
+OF_ONE = [n for n in special.__all__ if "polynomial" not in n and n not in OF_TWO]
+
+
+@sampled("name", OF_ONE, keep=8)
 def test_special_functions_are_pytorchs(name: str) -> None:
     numbers = [[0.0, 0.25, 0.5], [0.75, 0.9, 1.0], [-0.5, 2.0, math.nan]]
     mine, real = (u.tensor(numbers, dtype=u.float64) for u in (library, torch))

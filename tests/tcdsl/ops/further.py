@@ -27,6 +27,19 @@ def functions() -> Iterator[Sample]:
     yield Sample("lgamma", (_between(0.2, 4, 3, 5),), order=2)
     yield Sample("digamma", (_between(0.2, 4, 3, 5),), order=1)
     yield Sample("polygamma", (1, _between(0.2, 4, 3, 5)), order=0)
+    for n in (2, 3, 7):
+        yield Sample("polygamma", (n, _between(-3.9, 4, 3, 5)), order=1)
+    for name in ("igamma", "igammac"):
+        for a, x in ((0.3, 0.7), (3.0, 9.0), (60.0, 55.0), (400.0, 480.0), (1e5, 1.001e5)):
+            near = np.array([0.9, 1.0, 1.2, 0.3])
+            yield Sample(name, (near * a, x * near[::-1]), order=2, rtol=1e-8, constants=(0,))
+        edges = np.array([0.0, 1, 2, inf, -1]), np.array([[0.0], [1], [inf], [-1]])
+        yield Sample(name, edges, order=0)
+    yield Sample("frexp", (np.array([0.0, -0.0, 1e-300, 5e-324, 1.7e308, inf, nan]),), order=0)
+    yield Sample("frexp", (_between(-9, 9, 3, 5),), order=1)
+    yield Sample("frexp", (_between(-9, 9, 3, 5).astype(np.float32),), order=0)
+    yield Sample("nextafter", (SPECIAL, SPECIAL[::-1].copy()), order=0)
+    yield Sample("nextafter", (A.astype(np.float32), ROW.astype(np.float32)), order=0)
     yield Sample("logit", (_between(0.1, 0.9, 3, 5),))
     yield Sample("logit", (_between(-0.1, 1.1, 3, 5),), {"eps": 1e-2}, order=1)
     yield Sample("nan_to_num", (SPECIAL,), order=1)

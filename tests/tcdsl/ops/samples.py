@@ -253,6 +253,8 @@ def products() -> Iterator[Sample]:
         ("ij,j,jk->k", m, v, n), ("iJ,Jk->kJ", m, n), ("bij->b", x), ("...i,...i", x, m),
     ):  # fmt: skip
         yield Sample("einsum", (equation, *operands))
+    yield Sample("einsum", (A, [0, 30], B, [1, 30], [1, 0]))
+    yield Sample("einsum", (CUBE, [0, ..., 1], CUBE, [0, ..., 1]))
     for x in (m, _normal(2, 3, 4), v):
         yield Sample("linear", (x, _normal(5, 4)))
         yield Sample("linear", (x, _normal(5, 4), ROW))
@@ -462,7 +464,12 @@ def resampling() -> Iterator[Sample]:
         for edge in ("zeros", "border", "reflection"):
             yield Sample("grid_sample", (x, grid, "bilinear", edge, align), order=1)
             yield Sample("grid_sample", (x, grid, "nearest", edge, align), order=1)
+            yield Sample("grid_sample", (x, grid, "bicubic", edge, align), order=1)
+            volume, places = _normal(2, 2, 2, 3, 4), _between(-1.3, 1.3, 2, 1, 2, 3, 3)
+            yield Sample("grid_sample", (volume, places, "bilinear", edge, align), order=1)
+            yield Sample("grid_sample", (volume, places, "nearest", edge, align), order=1)
         yield Sample("affine_grid", (_normal(2, 2, 3), (2, 3, 4, 5), align))
+        yield Sample("affine_grid", (_normal(2, 3, 4), (2, 3, 2, 4, 5), align))
     yield Sample("interpolate", (x, (3, 2)), {"mode": "area"})
     for size in ((7, 3), (1, 11), (4, 5)):
         yield Sample("interpolate", (x, size), {"mode": "nearest-exact"}, order=1)

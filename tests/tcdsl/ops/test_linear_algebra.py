@@ -44,6 +44,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("cross", (TALL, TALL[::-1].copy()), {}), ("diagonal", (WIDE,), {"offset": 1}),
     ("matrix_exp", (SQUARE,), {}), ("matrix_exp", (SQUARE[0] / 9,), {}),
     ("matrix_exp", (np.zeros((2, 3, 3)),), {}), ("inv_ex", (SQUARE,), {}),
+    ("tensorsolve", (SQUARE[0].reshape(2, 2, 4), SQUARE[1, :2, :2].copy()), {}),
+    ("tensorsolve", (SQUARE[0].reshape(4, 2, 2), VECTOR), {"dims": (1,)}),
+    ("tensorinv", (SQUARE[0].reshape(2, 2, 4),), {"ind": 2}),
+    ("householder_product", (TALL, VECTOR[:3].copy()), {}),
+    ("householder_product", (SQUARE, SQUARE[:, 0, :2].copy()), {}),
     ("cholesky_ex", (POSITIVE,), {}), ("cholesky_ex", (POSITIVE,), {"upper": True}),
 ]  # fmt: skip
 
@@ -102,6 +107,20 @@ def test_decompositions_make_the_matrix_again() -> None:
     values, vectors = linalg.eigh(tensor(POSITIVE))
     made = vectors * values.unsqueeze(-2) @ vectors.transpose(-2, -1)
     np.testing.assert_allclose(made._array(), POSITIVE, atol=1e-10)
+
+
+def test_symmetric_factors_are_lapacks_and_solve() -> None:
+    x = SQUARE + np.swapaxes(SQUARE, -2, -1)
+    x[0, :2, :2] = [[0, 1], [1, 0]]  # a block of two
+    right = RNG.standard_normal((2, 4, 3))
+    made: Any = linalg.ldl_factor(tensor(x))
+    wanted = torch.linalg.ldl_factor(torch.from_numpy(x))
+    for a, b in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(a._array(), b.numpy(), rtol=1e-12, atol=1e-12)
+    found: Any = x @ linalg.ldl_solve(made.LD, made.pivots, tensor(right))._array()
+    np.testing.assert_allclose(found, right)
+    info = linalg.ldl_factor_ex(tensor(np.zeros((2, 2)))).info
+    assert info.item() == torch.linalg.ldl_factor_ex(torch.zeros(2, 2)).info.item()
 
 
 def test_what_is_refused_is_refused_in_words() -> None:

@@ -1,0 +1,43 @@
+"""`tcdsl.special` agrees with `torch.special`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import special
+from tests.tcdsl.ops.calls import tensor
+from tests.tiers import sampled
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+inf, nan = np.inf, np.nan
+X = np.array([-3.7, -1.2, -0.4, 0.0, 1e-12, 0.3, 1, 2.5, 7, 31, 700, inf, nan])
+ABOVE = X[3:]
+POLYNOMIALS = [n for n in special.__all__ if "_polynomial_" in n]
+BY_ONE = {  # above 5 PyTorch loses digits of the first
+    **dict.fromkeys(("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"), X[1:8]),
+    "spherical_bessel_j0": X,
+    "erfcx": X, "log_ndtr": X, "ndtr": X, "entr": X,
+    "modified_bessel_k0": X, "modified_bessel_k1": X,
+    "scaled_modified_bessel_k0": X, "scaled_modified_bessel_k1": X,
+}  # fmt: skip
+CALLS: list[tuple[str, tuple[Any, ...]]] = [
+    *((name, (x,)) for name, x in BY_ONE.items()),
+    *((name, (X[:8], n)) for name in POLYNOMIALS for n in (0, 1, 5)),
+    ("legendre_polynomial_p", (X[:5], np.array([-1.0, 0, 1, 2, 4]))),
+    ("zeta", (np.array([1.5, 2, 7, 30, 1, 0.5, nan]), np.array([[0.1], [1], [9.5], [1e9], [0]]))),
+    ("zeta", (np.array([2.0, 3, 2.5]), np.array([[-0.5], [-3.2], [-4.0]]))),
+]
+
+
+@sampled("name, args", CALLS, keep=3, wide=14, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CALLS)])
+def test_a_function_agrees_with_torch(name: str, args: tuple[Any, ...]) -> None:
+    mine = [tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+    theirs = [torch.from_numpy(a.copy()) if isinstance(a, np.ndarray) else a for a in args]
+    found = getattr(special, name)(*mine)._array()
+    wanted = getattr(torch.special, name)(*theirs).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
