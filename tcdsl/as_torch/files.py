@@ -35,7 +35,7 @@ _FILES = (
      "von_mises weibull wishart",
      ("distributions",)),
     ("optim",
-     "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
+     "adadelta adagrad adam adamax adamw asgd lbfgs _muon nadam radam rmsprop rprop sgd",
      ("optim",)),
     ("nn.modules",
      "activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold "

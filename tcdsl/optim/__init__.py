@@ -5,6 +5,7 @@ from tcdsl.optim.adafactor import Adafactor
 from tcdsl.optim.adam import Adam, Adamax, AdamW
 from tcdsl.optim.adaptive import Adadelta, Adagrad, RMSprop
 from tcdsl.optim.lbfgs import LBFGS
+from tcdsl.optim.muon import Muon
 from tcdsl.optim.optimizer import Optimizer
 from tcdsl.optim.rectified import NAdam, RAdam
 from tcdsl.optim.sgd import SGD
@@ -20,6 +21,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

@@ -93,6 +93,23 @@ def test_steps(name: str, settings: dict[str, Any]) -> None:
             ours.load_state_dict(state)
 
 
+def test_muon_steps_matrices() -> None:
+    begin = np.array([[0.5, -1.0, 2.0], [0.1, 0.2, -0.3]], np.float32)
+    for settings in ({}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"}):
+        mine = [tc.tensor(x, requires_grad=True) for x in (begin, begin.T.copy())]
+        yours = [torch.tensor(x, requires_grad=True) for x in (begin, begin.T.copy())]
+        for parameters, optimizers in ((mine, optim), (yours, torch.optim)):
+            optimizer = optimizers.Muon(parameters, lr=0.1, **settings)
+            for _ in range(2):
+                optimizer.zero_grad()
+                sum((p**4).sum() + p.sum() for p in parameters).backward()
+                optimizer.step()
+        for a, b in zip(mine, yours, strict=True):
+            np.testing.assert_allclose(a.tolist(), b.tolist(), atol=4e-3)  # steps in bfloat16
+    with pytest.raises(ValueError, match="only supports 2D parameters"):
+        optim.Muon([tc.ones(2, requires_grad=True)])
+
+
 @pytest.mark.parametrize(("name", "settings"), [
     ("RMSprop", {}), ("RMSprop", {"momentum": 0.5}), ("RMSprop", {"centered": True}),
     ("RMSprop", {"momentum": 0.5, "centered": True}), ("LBFGS", {"max_iter": 4}), ("Adafactor", {}),
