@@ -1,8 +1,9 @@
-"""What an op's text runs as on tensors in a GPU's memory.
+"""What an op's text runs as on tensors in a GPU's memory, or in none.
 
 A call on them has no form that a launcher knows, so `Forms` hands it over: the same text becomes a
 kernel of the GPU (`tcdsl/calls/gpu`), on the current stream of the library that serves the device.
-Of the texts of gradients the same holds; so nothing else is said of a GPU in this room.
+Of the texts of gradients the same holds; so nothing else is said of a GPU in this room. Of tensors
+without memory a call gives the forms that its text says, and runs nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
 from tcdsl.calls.arguments import Arguments
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.device_calls import DeviceCalls
 from tcdsl.calls.operands.device_arrays import DeviceArray, native_place
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device.device import Device
 from tcdsl.core import Tensor, record, written
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, dtype_of
 from tcdsl.ops import on_device
+from tcdsl.ops.on_device import META
 from tcdsl.ops.recipes import Texted
 from tcdsl.ops.writing import any_recorded, unrecorded
 
@@ -81,7 +86,9 @@ def run(
         for p, v in zip(forms.params, values, strict=True)
     )
     operands = _operands(forms.name, typed, outs)
-    if outs is None and not any(isinstance(v, Tensor) and v.ndim for v in operands):
+    if any(isinstance(v, Tensor) and v._device == META for v in (*operands, *(outs or ()))):
+        result = _forms_alone(forms, values, dtype, outs)
+    elif outs is None and not any(isinstance(v, Tensor) and v.ndim for v in operands):
         result = _of_numbers(forms, values)
     else:
         given = Arguments(operands, outs, forms.text.generics(dtype))
@@ -128,6 +135,27 @@ def _of_numbers(forms: Placed, values: tuple[Any, ...]) -> Any:
     return there[0] if len(there) == 1 else forms.result(there)
 
 
+def _forms_alone(
+    forms: Placed, values: tuple[Any, ...], dtype: DType, outs: tuple[Tensor, ...] | None
+) -> Any:
+    """Return what a call gives of tensors without memory: tensors of the right forms."""
+    variant, sizes = forms.text.bind(forms.text.arrays(values, dtype), dtype)
+    call = KernelCall(variant, sizes, ())
+    made = tuple(
+        on_device.empty(shape, _type_of(kind), META - 1) for kind, shape in call.return_types
+    )
+    if outs is not None:
+        call.check_outputs([o._array() for o in outs])
+        made = outs
+    return made[0] if len(made) == 1 else forms.result(made)
+
+
+def _type_of(numpy: np.dtype[Any]) -> DType:
+    found = dtype_of(numpy)
+    assert found is not None, "a return is of a type that tensors have"
+    return found
+
+
 def _has_place(value: Any) -> bool:
     return isinstance(value, Tensor) and (value._device > 0 or value.ndim > 0)
 
@@ -139,7 +167,7 @@ def _operand(value: Any) -> Any:
 
 
 def _named(place: int) -> str:
-    return f"cuda:{place - 1}" if place else "cpu"
+    return "meta" if place == META else f"cuda:{place - 1}" if place else "cpu"
 
 
 def _never(given: Arguments) -> NoReturn:

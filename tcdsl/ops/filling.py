@@ -13,6 +13,7 @@ from tcdsl.core.dtypes import float32
 from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.node_names import node_name
+from tcdsl.ops.on_device import META
 from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -115,6 +116,8 @@ def _drawn(
     On a CPU `make` fills a row with those of a generator's words, in the order of the tensor's
     memory. On a GPU `op` does: element i has the number i of a fresh seed.
     """
+    if tensor._device == META:
+        return tensor
     if tensor.requires_grad and is_grad_enabled():  # nothing of what was there goes on
         fresh = empty_in_memory(tensor)
         drawn = tensor.copy_(_drawn(fresh, make, op, *settings, generator=generator))

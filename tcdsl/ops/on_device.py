@@ -1,7 +1,8 @@
-"""Tensors in a GPU's memory: made, and moved."""
+"""Tensors in a GPU's memory, or in none: made, and moved."""
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.core import GRAD, Recipe, Tensor, from_numpy, is_grad_enabled, lent, record, setup
 from tcdsl.core import empty as host_empty
 from tcdsl.core.dtypes import DType
+
+META = 1 << 14  # the place of tensors without memory, beyond those of GPUs
 
 
 class TensorDevice:
@@ -94,10 +97,20 @@ def as_array(tensor: Tensor) -> DeviceArray:
 
 
 def empty(shape: tuple[int, ...], dtype: DType, number: int) -> Tensor:
-    """Return a tensor of undefined contents in the memory of a GPU."""
+    """Return a tensor of undefined contents in the memory of a GPU, or of a form alone."""
+    if number + 1 == META:
+        return _form_alone(shape, dtype)
     there = device(number)
     with there.active():
         return there.empty(shape, dtype.numpy)
+
+
+def _form_alone(shape: tuple[int, ...], dtype: DType) -> Tensor:
+    """Return a tensor without memory, in C order."""
+    steps = [max(1, n) for n in shape]
+    strides = tuple(math.prod(steps[d + 1 :]) for d in range(len(shape)))
+    size = math.prod(shape) * dtype.itemsize
+    return lent(None, 0, size, shape, strides, dtype.numpy.num, META, False)
 
 
 def empty_beside(like: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -107,6 +120,8 @@ def empty_beside(like: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
 
 def on_host(tensor: Tensor) -> Tensor:
     """Return a copy of a tensor of a GPU in the host's memory; it waits for the GPU."""
+    if tensor._device == META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     source = tensor.detach()
     if not source.is_contiguous():
         source = source.clone()
@@ -118,7 +133,9 @@ def on_host(tensor: Tensor) -> Tensor:
 
 
 def on_gpu(tensor: Tensor, number: int) -> Tensor:
-    """Return a copy of a tensor of the host in the memory of a GPU."""
+    """Return a copy of a tensor of the host in the memory of a GPU, or its form alone."""
+    if number + 1 == META:
+        return _form_alone(tuple(tensor.shape), tensor.dtype)
     values = np.ascontiguousarray(tensor.detach()._array())
     made = empty(tuple(tensor.shape), tensor.dtype, number)
     there = device(number)
@@ -130,7 +147,7 @@ def on_gpu(tensor: Tensor, number: int) -> Tensor:
 def moved(tensor: Tensor, place: int) -> Tensor:
     """Return a tensor in another memory, a function of it; itself if it lies there.
 
-    place: 0 for the host, n + 1 for GPU n.
+    place: 0 for the host, n + 1 for GPU n, META for none.
     """
     here = tensor._device
     if here == place:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tcdsl.core import setup
+from tcdsl.ops.on_device import META
 
 __all__ = [
     "CPU",
@@ -23,7 +24,7 @@ __all__ = [
 
 
 class Device:
-    """The host's memory, ``device('cpu')``, or a GPU's, ``device('cuda:0')``.
+    """The host's memory, ``device('cpu')``, a GPU's, ``device('cuda:0')``, or none, 'meta'.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class Device:
     Attributes
     ----------
     type : str
-        'cpu' or 'cuda'.
+        'cpu', 'cuda' or 'meta'.
     index : int or None
 
     Raises
@@ -104,7 +105,7 @@ def _parsed(name: Any) -> tuple[str, int | None]:
         return name.type, name.index
     if isinstance(name, int) and not isinstance(name, bool):
         return "cuda", name
-    match = re.fullmatch(r"(cpu|cuda)(?::(\d+))?", str(name))
+    match = re.fullmatch(r"(cpu|cuda|meta)(?::(\d+))?", str(name))
     if match is None:
         raise RuntimeError(
             "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, "
@@ -115,7 +116,7 @@ def _parsed(name: Any) -> tuple[str, int | None]:
     return kind, None if number is None else int(number)
 
 
-CPU = Device("cpu")
+CPU, NONE = Device("cpu"), Device("meta")
 
 
 class _OfThread(threading.local):
@@ -167,20 +168,26 @@ def device_of(wanted: Any) -> Device:
     if wanted is None:
         return default_device()
     found = wanted if isinstance(wanted, Device) else Device(wanted)
-    if found.type == "cpu":
-        return CPU
+    if found.type != "cuda":
+        return CPU if found.type == "cpu" else NONE
     return found if found.index is not None else Device("cuda", current_gpu())
 
 
 def place_of(wanted: Any) -> int:
-    """Return where a device is, as the core counts: 0 is the host, n + 1 GPU n."""
+    """Return where a device is, as the core counts: 0 is the host, n + 1 GPU n, META none."""
     if wanted is None:
         wanted = _of_thread.default
     if wanted is CPU or (type(wanted) is str and wanted == "cpu"):
         return 0
     found = device_of(wanted)
+    if found is NONE:
+        return META
     return 0 if found.index is None else found.index + 1
 
 
+def _shown(number: int) -> Device:
+    return NONE if number + 1 == META else Device("cuda", number)
+
+
 setup("host", CPU)
-setup("gpu", functools.partial(Device, "cuda"))
+setup("gpu", _shown)

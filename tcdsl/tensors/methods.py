@@ -166,7 +166,7 @@ def _turned_matrix(self: Tensor) -> Tensor:
 
 def get_device(self: Tensor) -> int:
     """Return the number of the GPU in whose memory the elements lie, -1 for the host's."""
-    return int(self._device) - 1
+    return -1 if self.is_meta else int(self._device) - 1
 
 
 def is_nonzero(input: Tensor) -> bool:
@@ -217,11 +217,13 @@ _METHODS: dict[str, Callable[..., Any]] = {
 for _name, _method in _METHODS.items():
     publish(_method, (_name,), on=("Tensor",))
 _OTHER_KINDS = (
-    "is_sparse", "is_sparse_csr", "is_meta", "is_quantized", "is_nested", "is_mkldnn", "is_mps",
+    "is_sparse", "is_sparse_csr", "is_quantized", "is_nested", "is_mkldnn", "is_mps",
     "is_xla", "is_xpu",
 )  # fmt: skip
 _ATTRIBUTES: dict[str, Callable[[Tensor], Any]] = {
     **dict.fromkeys(_OTHER_KINDS, lambda self: False),
+    "is_cuda": lambda self: 0 < self._device < on_device.META,
+    "is_meta": lambda self: self._device == on_device.META,
     "name": lambda self: None,
     "layout": lambda self: "torch.strided",
     "T": lambda self: self.permute(*reversed(range(self.ndim))),

@@ -85,9 +85,12 @@ def set_printoptions(
 def text_of(tensor: Tensor) -> str:
     """Return what `repr` of a tensor is."""
     inner: Tensor = tensor.detach()
-    suffixes = [f"size={tuple(tensor.shape)}"] if not tensor.numel() and tensor.ndim > 1 else []
+    has_elements = tensor.numel() and not tensor.is_meta
+    is_shaped = not has_elements and (tensor.ndim > 1 or tensor.is_meta)
+    suffixes = [f"size={tuple(tensor.shape)}"] if is_shaped else []
     if str(tensor.device) != "cpu":
-        suffixes.append(f"device='{tensor.device}'")
+        where = f"device='{tensor.device}'"
+        suffixes = [where, *suffixes] if tensor.is_meta else [*suffixes, where]
     usual = default_float()
     if tensor.dtype not in (usual, dtypes.int64, dtypes.bool_) or (
         not tensor.numel() and tensor.dtype is not usual
@@ -97,7 +100,8 @@ def text_of(tensor: Tensor) -> str:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
-    body = "[]" if not tensor.numel() else _elements(inner, len("tensor("))
+    nothing = "..." if tensor.is_meta else "[]"
+    body = _elements(inner, len("tensor(")) if has_elements else nothing
     return _joined("tensor(" + body, suffixes)
 
 
