@@ -50,6 +50,10 @@ def allclose(
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements."""
+    if not isinstance(other, Tensor):
+        raise TypeError(
+            f"equal(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}"
+        )
     return input.shape == other.shape and bool(_equal(input, other).item())
 
 

@@ -36,6 +36,7 @@ _SAID = {
     "cummax_of_rows": "CummaxBackward0",
     "cummin_of_rows": "CumminBackward0",
     "d_cube": "MulBackward0",
+    "d_square": "MulBackward0",
     "deg2rad": "Deg2RadBackward0",
     "bilinear": "ViewBackward0",
     "element": "MedianBackward0",

@@ -137,6 +137,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
                 f"bilinear(): input{d} size does not match weight size: got {x.shape[-1]} but "
                 f"expected {weight.shape[d]}"
             )
+    for d, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=False)):
+        if a != b:
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {d}: got {a} and {b}"
+            )
     found: Tensor = _bilinear(input1, input2, weight)
     return found if bias is None else found + bias
 

@@ -102,6 +102,8 @@ def _typed(input: Tensor, dtype: DType | None) -> Tensor:
 def _floats(name: str, input: Tensor) -> None:
     """Refuse what is no float."""
     if not input.dtype.is_floating_point:
+        if name in ("std", "var"):
+            raise RuntimeError("std and var only support floating point and complex dtypes")
         raise RuntimeError(
             f"{name}(): could not infer output dtype. Input dtype must be either a floating point "
             f"or complex dtype. Got: {NAMES[input.dtype.name]}"
@@ -289,7 +291,7 @@ def norm(
     input = _typed(input, dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(
-            f"norm(): p is a number, inf or 'fro', not {p!r}: see svd for singular values"
+            f"linalg.matrix_norm: Order {p} not supported: p is a number, inf or 'fro'"
         )
     if not input.dtype.is_floating_point:
         raise RuntimeError(

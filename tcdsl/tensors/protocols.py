@@ -121,6 +121,11 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
 
 def contains(self: Tensor, element: Any) -> bool:
     """Whether an element equals a number."""
+    if not isinstance(element, Tensor | int | float | np.generic):
+        raise RuntimeError(
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+            f"{type(element)}."
+        )
     return bool((self == element).any().item())
 
 

@@ -83,15 +83,15 @@ class Module(Hooked, Stated, Moved):
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
         if isinstance(value, Buffer):
-            self._tables(name)
+            self._tables("buffers")
             self._forget(name, state["_buffers"])
             self.register_buffer(name, value, value.persistent)
         elif isinstance(value, Parameter):
-            self._tables(name)
+            self._tables("parameters")
             self._forget(name, state["_parameters"])
             self.register_parameter(name, value)
         elif isinstance(value, Module):
-            self._tables(name)
+            self._tables("module")
             self._forget(name, state["_modules"])
             state["_modules"][name] = EVERY.changed("module", self, name, value)
         elif name in state.get("_parameters", ()):
@@ -141,10 +141,10 @@ class Module(Hooked, Stated, Moved):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({"_unsaved_buffers": set(), **self._no_hooks()} | state)
 
-    def _tables(self, name: str) -> None:
+    def _tables(self, what: str) -> None:
         if "_modules" not in self.__dict__:
             raise AttributeError(
-                f"cannot assign '{name}' before Module.__init__() call: "
+                f"cannot assign {what} before Module.__init__() call: "
                 f"begin {type(self).__name__}.__init__ with super().__init__()"
             )
 
@@ -159,7 +159,9 @@ class Module(Hooked, Stated, Moved):
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain "."')
+            raise KeyError(
+                f'{kind} name can\'t contain "."' + f", got: {name}" * (kind == "module")
+            )
         if not name:
             raise KeyError(f'{kind} name can\'t be empty string ""')
         if hasattr(self, name) and name not in table:
@@ -170,7 +172,7 @@ class Module(Hooked, Stated, Moved):
 
         persistent: whether `state_dict` has it.
         """
-        self._tables(name)
+        self._tables("buffer")
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
@@ -185,7 +187,7 @@ class Module(Hooked, Stated, Moved):
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Count a tensor among the parameters, as an assignment does; None holds the name."""
-        self._tables(name)
+        self._tables("parameter")
         self._check_name("parameter", name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -201,7 +203,7 @@ class Module(Hooked, Stated, Moved):
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Count a module among the children, as an assignment does; None holds the name."""
-        self._tables(name)
+        self._tables("module")
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{_named(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
