@@ -91,6 +91,8 @@ def finished(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Te
     """Return what was made, or written into `out`; a new tensor has not been written yet."""
     if out is None:
         core.fresh(made)
+        if made._base is not None:  # a row that it was drawn into: nothing else shows it
+            core.set_base(made, None)
     if not requires_grad:
         return made
     if not made.dtype.is_floating_point:

@@ -144,3 +144,11 @@ def test_a_type_of_elements_is_kept_in_a_configuration() -> None:
         dtype: Any
 
     assert dataclasses.asdict(Config(tc.float32)) == {"dtype": tc.float32}
+
+
+def test_what_is_drawn_is_nobodys_view() -> None:
+    for make in (tc.randn, tc.rand):
+        drawn = make(3, 4, requires_grad=True)
+        assert drawn._base is None
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            drawn[1:].add_(1)
