@@ -107,10 +107,17 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     k = math.prod(a.shape[d] for d in of_a)
     rows = [n for d, n in enumerate(a.shape) if d not in of_a]
     columns = [n for d, n in enumerate(b.shape) if d not in of_b]
-    left = movedim(a, of_a, list(range(a.ndim - len(of_a), a.ndim))).reshape(math.prod(rows), k)
-    right = movedim(b, of_b, list(range(len(of_b)))).reshape(k, math.prod(columns))
+    left = _as_matrix(a, of_a, a.ndim - len(of_a), (math.prod(rows), k))
+    right = _as_matrix(b, of_b, 0, (k, math.prod(columns)))
     made: Tensor = matmul(left, right).reshape((*rows, *columns))
     return made
+
+
+def _as_matrix(x: Tensor, dims: list[int], begin: int, shape: tuple[int, int]) -> Tensor:
+    """Return a tensor as a matrix, some dimensions of which are brought to where others begin."""
+    wanted = list(range(begin, begin + len(dims)))
+    moved = x if dims == wanted else movedim(x, dims, wanted)
+    return moved if moved.shape == shape else moved.reshape(shape)
 
 
 @lower
