@@ -21,10 +21,13 @@ _multi_margin_weighted = ops.op("multi_margin_weighted")
 _multilabel_margin = ops.op("multilabel_margin")
 
 
+_BY_HAND = ("cross_entropy", "cross_entropy_mean", "nll_mean", "nll_weighted_mean")
+
+
 @cache
 def _op(name: str, rank: int) -> Op:
     """Return the op of a definition for targets of rank 2, or 1: nothing is behind the classes."""
-    by_hand = {n: f"{n}_vjp" for n in ("cross_entropy", "cross_entropy_mean", "nll_mean")}
+    by_hand = {n: f"{n}_vjp" for n in _BY_HAND}
     vjp = {**by_hand, "nll_count": None, "nll_weight": None}
     back = vjp.get(name, "derived")
     text = "\n".join(ops.text(n) for n in (name, back) if n not in (None, "derived"))
@@ -144,6 +147,10 @@ def nll_loss(
     if weight is None and how == "mean":
         mean, _ = _op("nll_mean", classes.ndim)(scores, classes, ignore_index)
         return mean  # type: ignore[no-any-return]
+    if weight is not None and how == "mean" and not weight.requires_grad:
+        op = _op("nll_weighted_mean", classes.ndim)
+        mean, _ = op(scores, classes, weight, ignore_index)
+        return made_by(mean, name_by_form("nll", (scores,)) or "")
     if weight is None:
         elements = _op("nll", classes.ndim)(scores, classes, ignore_index)
     else:
