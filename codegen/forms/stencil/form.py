@@ -88,13 +88,30 @@ def default(ctx: Context) -> dict[str, Value]:
         extent = max(1, ctx.extent(s.row.extent))
         count = min(rows, key=lambda r: (_line_cost(s, extent, r), -r))
     least = 3 if reloads(ctx, s) else 8
-    wide = ctx.extent(s.lane.extent) >= least * lanes and 2 in vectors and not s.is_still
+    wide = 2 in vectors and not _walked(ctx, s, 2).is_still
+    if s.is_still:  # another walk is a regime of its own
+        wide = wide and ctx.at_least(s.lane.extent, least * lanes)
+    else:
+        wide = wide and ctx.extent(s.lane.extent) >= least * lanes
     if wide and reloads(ctx, s):
         count = min(count, 4)
+    elif wide and s.is_still:  # each lane has factors of its own, which more rows would spill
+        count = min(count, 2)
     many = 2 if wide and count * 2 <= _most(ctx, s) else 1
     chosen: dict[str, Value] = {"window": _window(s)} if asked_taps(ctx, s) else {}
     parts: dict[str, Value] = {"parts": _ANY} if ctx.is_exact() else {}
     return chosen | {"rows": count, "vectors": many} | parts
+
+
+def _walked(ctx: Context, s: Stencil, vectors: int) -> Stencil:
+    """Return a stencil as a block of so many vectors is walked.
+
+    Where a vector is half a line (AVX2), two of channels come before the next row, a pixel: pixels
+    a power of two apart share sets of the first level, and are gone before their other half is
+    asked for.
+    """
+    stays = ctx.machine.has_masks or vectors == 1
+    return s if stays or not s.is_still else replace(s, is_still=False)
 
 
 def _window(s: Stencil) -> str:
@@ -128,8 +145,9 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, and one before it where the box has to be filled."""
-    pieces, widest = _required(ctx), _widest(ctx)
     rows, vectors = int(values["rows"]), int(values["vectors"])
+    pieces = [replace(p, stencil=_walked(p.ctx, p.stencil, vectors)) for p in _required(ctx)]
+    widest = _walked(ctx, _widest(ctx), vectors)
     plan, cut = _cut(ctx, widest, rows, vectors, int(values.get("parts", _ANY)))
     nests: list[StencilNest] = []
     functions, phases = [], []

@@ -246,6 +246,17 @@ def test_where_masks_are_slow_no_store_has_one_and_pairs_stay_woven() -> None:
     assert "tc_load2w_" in text
 
 
+@pytest.mark.skipif("detect().has_masks")
+def test_where_a_vector_is_half_a_line_many_channels_come_before_the_next_pixels() -> None:
+    def loops(channels: int) -> list[str]:
+        sizes = {"N": 1, "C": channels, "H": 4, "W": 6, "KH": 1, "KW": 2}
+        text = tcdsl.define(given(LAST)).text(sizes)
+        return re.findall(r"for \(tc_i64 (\w+) =", text)
+
+    assert loops(64)[-1].startswith("c")
+    assert loops(16)[-1].startswith("w")
+
+
 def test_of_a_large_window_a_unit_sums_for_a_row_of_taps() -> None:
     p = problem(given(WEIGHTS_7, P=3), floats(1, 2, 5, 6), floats(1, 2, 5, 6))
     assert is_stencil(p, exact=True)
@@ -297,8 +308,11 @@ def test_every_second_or_third_element_is_written() -> None:
 def test_channels_last_and_more_channels() -> None:
     found = [
         problem(given(LAST, S=s), floats(n, h, w, c), floats(c, 3, 3))
-        for n, h, w, c, s in ((2, 6, 7, 16, 1), (1, 9, 8, 21, 2), (1, 3, 5, 40, 1), (1, 2, 3, 1, 1))
-    ]
+        for n, h, w, c, s in (
+            (2, 6, 7, 16, 1), (1, 9, 8, 21, 2), (1, 3, 5, 40, 1), (1, 2, 3, 1, 1),
+            (2, 3, 5, 64, 1), (1, 5, 4, 75, 1), (1, 5, 6, 130, 2), (1, 1, 2, 72, 1),
+        )
+    ]  # fmt: skip
     found.append(problem(MULTIPLIED, floats(2, 3, 6, 19), floats(3, 2, 3, 3)))
     assert is_stencil(found[0], exact=True)
     differential(both(*found), terms=9)
