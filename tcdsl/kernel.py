@@ -197,7 +197,7 @@ class Kernel(DerivableKernel):
         cache : path, optional
             SQLite file; by default the one that calls look into.
         seconds : float, optional
-            Budget for all sizes together, kept within a tenth (a first result has ten seconds).
+            Budget for all sizes together, kept within a tenth (a first result has thirty seconds).
             Without seconds and trials a search ends when it no longer gains.
         trials : int, optional
             Budget of new trials for each size.

@@ -9,7 +9,7 @@ _FINAL_S, _FINAL_SHARE = 1.0, 0.1  # kept for the last comparison: so long, at m
 _MOST_SHARE = 0.25  # where turns are seen to take long
 _LATE_SHARE = 0.08  # of the seconds: what has not ended so long after them is cut off; to leave
 # takes the rest of a tenth
-_FIRST_S = 10.0  # that a first result may take, however few the seconds
+_FIRST_S = 30.0  # that a first result may take, however few the seconds
 _LEAVE_S = 1.0  # for the last comparison once the user wants no more
 
 
