@@ -136,6 +136,14 @@ MORE = {
     "is_nonzero": "t.is_nonzero(X[0, 0] * 2)", "index_put": "t.index_put(X, (I,), X)",
     "matrix_exp": "t.matrix_exp(X[:, :3])", "pdist": "t.pdist(X)",
     "triplet_margin_with_distance_loss": "F.triplet_margin_with_distance_loss(X, X + 1, X - 1)",
+    "as_strided_copy": "t.as_strided_copy(X, (2,), (1,))", "diagonal_copy": "t.diagonal_copy(X)",
+    "expand_copy": "t.expand_copy(X, (2, 3, 4))", "permute_copy": "t.permute_copy(X, (1, 0))",
+    "select_copy": "t.select_copy(X, 0, 1)", "split_copy": "t.split_copy(X, 2)",
+    "squeeze_copy": "t.squeeze_copy(X)", "t_copy": "t.t_copy(X)",
+    "transpose_copy": "t.transpose_copy(X, 0, 1)", "unbind_copy": "t.unbind_copy(X)",
+    "unfold_copy": "t.unfold_copy(X, 0, 2, 1)", "unsqueeze_copy": "t.unsqueeze_copy(X, 0)",
+    "view_copy": "t.view_copy(X, (12,))", "constant_pad_nd": "t.constant_pad_nd(X, (1, 1))",
+    "frobenius_norm": "t.frobenius_norm(X, 1)", "kaiser_window": "t.kaiser_window(8)",
 }  # fmt: skip
 OPTIMIZERS = "SGD Adam AdamW Adamax Adagrad Adadelta RMSprop Rprop ASGD LBFGS".split()  # noqa: SIM905
 # Public names that run no kernel of their own, or whose work is allowed to be another's.
@@ -147,7 +155,8 @@ ORDERS = (
 LAPACKS = (
     "btrifact btrifact_with_info btrisolve btriunpack cholesky cholesky_inverse "
     "cholesky_solve det eig gels geqrf gesv inverse logdet matrix_power orgqr "
-    "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs svd_lowrank pca_lowrank"
+    "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs svd_lowrank pca_lowrank "
+    "lu_solve lu_unpack triangular_solve nuclear_norm"
 )
 VIEWS = (
     "movedim moveaxis swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit "
@@ -165,7 +174,7 @@ SAYING = (
     "can_cast get_device typename get_default_device get_default_dtype is_storage is_tensor numel "
     "promote_types set_default_device set_default_dtype "
     "set_default_tensor_type set_flush_denormal set_printoptions broadcast_shapes finfo iinfo "
-    "is_floating_point positive result_type imag is_complex is_conj is_neg"
+    "is_floating_point positive result_type imag is_complex is_conj is_neg is_signed"
 )
 EXCUSED = {*" ".join((ORDERS, LAPACKS, VIEWS, MAKING, SAYING)).split()}
 

@@ -44,7 +44,7 @@ def test_a_check_for_which_there_is_no_memory_is_no_fault_of_the_candidate(tmp_p
 def open_short_bench(case: Case) -> CpuBench:
     """Return a bench that has memory for the operands alone."""
 
-    def load(code: Mapping[str, Any]) -> None:
+    def load(code: Mapping[str, Any], is_known: bool = False) -> None:
         raise MemoryError("no more")
 
     bench = CpuBench(case)
