@@ -62,7 +62,8 @@ def pairwise_distance(
     """Return norms of differences along the last dimension, to which eps is added."""
     from tcdsl.ops.reductions import norm
 
-    if p == 2 and not keepdim and x1.ndim and x1.shape == x2.shape and x1.dtype is x2.dtype:
+    is_alike = x1.ndim and x1.shape == x2.shape and x1.dtype is x2.dtype
+    if p == 2 and not keepdim and is_alike and x1.dtype.is_floating_point:
         return made_by(_pairwise_distance(x1, x2, eps), "NormBackward1")
     return made_by(norm(sub(x1, x2) + eps, p, -1, keepdim), "NormBackward1")
 

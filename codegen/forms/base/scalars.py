@@ -77,7 +77,7 @@ def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:
             return Call(f"tc_{name}_{short_name(dtype)}", (x, y), Scalar(dtype))
         case "/" if dtype.is_float:
             return Bin("/", x, y, Scalar(dtype))
-        case "/" | "%" if (power := _power_of_two(y)) is not None:
+        case "/" | "%" if (power := power_of_two(b.value_of(y))) is not None:
             if op == "/":  # a shift floors too, and no compiler has to see through a call
                 return Bin(">>", x, b.const(power, dtype), Scalar(dtype))
             return Bin("&", x, b.const((1 << power) - 1, dtype), Scalar(dtype))
@@ -88,9 +88,8 @@ def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:
             raise InternalError(f"operator {op} on {dtype}")
 
 
-def _power_of_two(y: Expr) -> int | None:
+def power_of_two(value: int | None) -> int | None:
     """Return which power of two a constant is, or None."""
-    value = b.value_of(y)
     if value is None or value <= 0 or value & (value - 1):
         return None
     return value.bit_length() - 1

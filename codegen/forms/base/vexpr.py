@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from typing import assert_never
 
 from tcdsl.codegen.forms.base.guarded import behind_conditions
+from tcdsl.codegen.forms.base.scalars import power_of_two
 from tcdsl.codegen.loops import loopir as ir
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.cpu import Machine
@@ -125,7 +126,7 @@ def unsupported(
             case typed.Binary("<<" | ">>" as op, rhs=y) if not is_within(y, kind):
                 return f"{op} by what may be the width of {kind} or more"
             case typed.Binary(op="%" | "/", rhs=y) if not kind.is_float:
-                if not plain(x) and power_of_two(y) is None:
+                if not plain(x) and _power_of(y) is None:
                     return f"{x.op} of {kind}"
             case typed.Builtin("isnan", (y,)) if y.dtype.computed.is_float:
                 pass  # a comparison with itself
@@ -152,13 +153,13 @@ def is_within(amount: typed.Expr, kind: DType) -> bool:
     return isinstance(amount, typed.Lit) and 0 <= amount.value < kind.bits
 
 
-def power_of_two(e: typed.Expr) -> int | None:
+def _power_of(e: typed.Expr) -> int | None:
     """Return which power of two a literal is, or None."""
     while isinstance(e, typed.Cast) and e.dtype.is_integer and e.dtype.bits >= 32:
         e = e.operand
     if not isinstance(e, typed.Lit) or not isinstance(e.value, int) or not 0 < e.value < 1 << 31:
         return None
-    return e.value.bit_length() - 1 if not e.value & (e.value - 1) else None
+    return power_of_two(e.value)
 
 
 def kind_of(t: ir.Vector, stored: DType) -> str:
@@ -286,7 +287,7 @@ class LaneScope:
             case typed.Binary("%", a, b) if e.dtype.is_float:
                 return vector_call("mod", t, self._vector(a), self._vector(b))
             case typed.Binary("/" | "%" as op, a, by) if (
-                not e.dtype.is_float and (power := power_of_two(by)) is not None
+                not e.dtype.is_float and (power := _power_of(by)) is not None
             ):
                 if op == "/":
                     return ir.Bin(">>", self._vector(a), ir.Const(power, t), t)

@@ -327,6 +327,7 @@ def losses() -> Iterator[Sample]:
     yield Sample("cosine_similarity", (CUBE, _normal(3, 1)), {"dim": 1})
     yield Sample("cosine_similarity", (np.zeros((1, 3)), np.ones((1, 3))), order=1)
     yield Sample("pairwise_distance", (A, B))
+    yield Sample("pairwise_distance", (np.arange(6).reshape(2, 3), np.ones((2, 3), int)), order=0)
     yield Sample("normalize", (A,))
     yield Sample("normalize", (CUBE, 1, 2))
 
