@@ -54,6 +54,11 @@ def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
             remove(Path(path))
 
 
+def files_of(key: str, suffix: str) -> tuple[str, ...]:
+    """Return the paths of the files of a key, unread."""
+    return tuple(sorted(p for place in places("objects") for p in _named(place, key, suffix)))
+
+
 def key_in(path: Path) -> str:
     """Return the key that a file is found by."""
     return path.stem.rsplit("-", 2)[1]

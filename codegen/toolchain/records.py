@@ -53,7 +53,7 @@ def read(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> T | 
 
 def read_all(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> Iterator[T]:
     """Yield what all records of a kind say of these parts."""
-    key = _key(kind, parts)
+    key = key_of(kind, parts)
     if key is None:
         return
     for path, content in contentfile.contents(key, SUFFIX):
@@ -74,7 +74,7 @@ def read_all(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> 
 
 def is_kept(kind: str, parts: Sequence[str]) -> bool:
     """Whether there is a record of these parts, which may say anything."""
-    key = _key(kind, parts)
+    key = key_of(kind, parts)
     return key is not None and contentfile.lookup(key, SUFFIX) is not None
 
 
@@ -83,13 +83,14 @@ def write(kind: str, parts: Sequence[str], value: object, name: str) -> None:
 
     Nothing is kept once a source has changed: a module loaded since may be another generator's.
     """
-    key = _key(kind, parts)
+    key = key_of(kind, parts)
     if key is not None and _watch.is_same():
         text = json.dumps({"version": VERSION, "key": key, "value": value}, separators=(",", ":"))
         contentfile.keep(text.encode(), f"{name[:32]}.{kind}", key, SUFFIX)
 
 
-def _key(kind: str, parts: Sequence[str]) -> str | None:
+def key_of(kind: str, parts: Sequence[str]) -> str | None:
+    """Return what the records of a kind that say something of these parts are found by."""
     of = generator()
     return None if of is None else hash_of([str(VERSION), of, kind, *parts])
 

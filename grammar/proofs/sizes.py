@@ -132,6 +132,11 @@ class Size:
         """Return the atom as it stands."""
         return Size((((atom,), 1),))
 
+    @staticmethod
+    def of(terms: Iterable[tuple[Monomial, int]]) -> Size:
+        """Return the sum of multiples of products, whose atoms are sorted."""
+        return _sum(terms)
+
     def __add__(self, other: Size | int) -> Size:
         if isinstance(other, int):
             return _moved(self, other)

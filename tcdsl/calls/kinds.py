@@ -71,10 +71,16 @@ class Kinds:
         kind = _kind(call)
         if kind is None or self._session.has_configs:
             return None
-        if kind not in self._met:
-            self._met = thinned(self._met, _MOST_KINDS)
-            self._met[kind] = None
+        # of what serves some sizes only, a rule is worth it where it has served two forms
+        serving = kind, compiled.spec if compiled.spec.open else None
+        is_met = serving in self._met
+        self._met = thinned(self._met, _MOST_KINDS - 1)  # two may come
+        self._met[kind, None] = self._met[serving] = None
+        if not is_met:
             return None
+        view = call.view if compiled.is_collapsed else None
+        if not call.variant.is_served_alike(compiled, call.sizes, view):
+            return None  # there is none of any extents, which take longer to ask
         return _rule(call, compiled, self._session)
 
 

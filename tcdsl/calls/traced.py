@@ -7,6 +7,7 @@ other extents.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from tcdsl.grammar.proofs.sizes import Size
@@ -22,26 +23,34 @@ class Asked:
         self.conditions: dict[tuple[Size, int], None] = {}
 
     def extent(self, place: int, value: int) -> Extent:
-        """Return the extent at a place, which has this value in the run."""
-        return Extent(value, Size.symbol(str(place)), self)
+        """Return the extent at a place, which has this value in the run; it is none of 1."""
+        return Extent(value, Size.symbol(str(place)), self, 2)
 
 
 class Extent:
-    """An integer with what it is of the extents; a constant is an int."""
+    """An integer with what it is of the extents; a constant is an int.
 
-    __slots__ = ("_asked", "size", "value")
+    least: it is at least that whatever they are; None where nobody knows. What follows from it is
+    no condition.
+    """
 
-    def __init__(self, value: int, size: Size, asked: Asked) -> None:
-        self.value, self.size, self._asked = value, size, asked
+    __slots__ = ("_asked", "least", "size", "value")
+
+    def __init__(self, value: int, size: Size, asked: Asked, least: int | None = None) -> None:
+        self.value, self.size, self._asked, self.least = value, size, asked, least
 
     def __repr__(self) -> str:
         return f"{self.value} ({self.size})"
 
-    def _made(self, value: int, size: Size) -> Any:
-        return value if size.constant is not None else Extent(value, size, self._asked)
+    def _made(self, value: int, size: Size, least: int | None = None) -> Any:
+        return value if size.constant is not None else Extent(value, size, self._asked, least)
 
     def __add__(self, other: Self | int) -> Any:
-        return self._made(self.value + value_of(other), self.size + size_of(other))
+        if type(other) is int and not other:
+            return self
+        one, two = self.least, _least_of(other)
+        least = None if one is None or two is None else one + two
+        return self._made(self.value + value_of(other), self.size + size_of(other), least)
 
     __radd__ = __add__
 
@@ -52,7 +61,11 @@ class Extent:
         return -self + other
 
     def __mul__(self, other: Self | int) -> Any:
-        return self._made(self.value * value_of(other), self.size * size_of(other))
+        if type(other) is int and other == 1:
+            return self
+        one, two = self.least, _least_of(other)
+        least = None if one is None or two is None or min(one, two) < 0 else one * two
+        return self._made(self.value * value_of(other), self.size * size_of(other), least)
 
     __rmul__ = __mul__
 
@@ -79,15 +92,23 @@ class Extent:
         self._asked.conditions[self.size, what if answer else no] = None
         return answer
 
+    def _is_above(self, other: Self | int) -> bool:
+        """Whether it is known to be larger than a number."""
+        return type(other) is int and self.least is not None and self.least > other
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, int | Extent):
             return NotImplemented
+        if self._is_above(other):
+            return False
         rest = self - other
         return rest._is(IS_ZERO, IS_NOT_ZERO) if isinstance(rest, Extent) else rest == 0
 
     __hash__ = None  # type: ignore[assignment]  # equal to an int, at these extents only
 
     def __lt__(self, other: Self | int) -> bool:
+        if self._is_above(other):
+            return False
         rest = self - other
         return rest._is(IS_LESS, IS_NO_LESS) if isinstance(rest, Extent) else rest < 0
 
@@ -95,6 +116,8 @@ class Extent:
         return not self < other
 
     def __gt__(self, other: Self | int) -> bool:
+        if self._is_above(other):
+            return True
         rest = -self + other
         return rest._is(IS_LESS, IS_NO_LESS) if isinstance(rest, Extent) else rest < 0
 
@@ -102,7 +125,32 @@ class Extent:
         return not self > other
 
     def __bool__(self) -> bool:
-        return not self._is(IS_ZERO, IS_NOT_ZERO)
+        return self._is_above(0) or not self._is(IS_ZERO, IS_NOT_ZERO)
+
+
+def _least_of(number: Extent | int) -> int | None:
+    return number.least if isinstance(number, Extent) else number
+
+
+def are_apart(others: Iterable[tuple[str, int]], numbers: Mapping[str, Extent | int]) -> bool:
+    """Whether numbers are not all the same as others by their names, asked as one condition."""
+    terms: list[tuple[tuple[Any, ...], int]] = []
+    squares, asked = 0, None
+    for name, n in others:
+        number = numbers[name]
+        squares += (value_of(number) - n) ** 2
+        if not isinstance(number, Extent):
+            terms.append(((), (number - n) ** 2))
+            continue
+        asked = number._asked
+        match number.size.terms:
+            case (((one,), 1),):  # an extent, as nearly all sizes are
+                terms += ((one, one), 1), ((one,), -2 * n), ((), n * n)
+            case _:
+                terms += ((number.size - n) * (number.size - n)).terms
+    if asked is None:
+        return squares != 0
+    return bool(Extent(squares, Size.of(terms), asked))
 
 
 def value_of(number: Extent | int) -> int:

@@ -4,10 +4,11 @@ The text of an executable follows from the definition, its types, the specialisa
 the machine and the generator; its object from the text, the compiler and its flags. So a record by
 all these names the object, and others the analytic choices: of exact sizes one, of size-generic
 executables one for each `Regime` of sizes; and that a config of a file is one of the program's.
-What has executables of own sizes beside that for all has one record by the sizes, which says all. A
-record may be lost, and is trusted with nothing that the objects beside it are not trusted with: a
-config that is none of this program's is refused by whoever lowers it, an object that is not there
-is compiled.
+Which sizes have executables of their own beside that for all, and which suit that one, is one
+record for all sizes, so that a new one reads none: whoever adds to it writes it anew, and where two
+do so at once there are two of them. A record may be lost, and is trusted with nothing that the
+objects beside it are not trusted with: a config that is none of this program's is refused by
+whoever lowers it, an object that is not there is compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.library import load
@@ -24,9 +26,11 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import records
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.listed import Listed
 from tcdsl.codegen.toolchain.objects import lookup
 from tcdsl.grammar.text.dataclass import dataclass
 
+_MOST_SIZES = 256  # of layouts, of which is known what serves them
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
@@ -45,6 +49,10 @@ class ForAll:
     spec: str
 
 
+_Sizes = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]  # and those that are left open
+_BySizes = Mapping[_Sizes, Sequence[object]]
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """The records of a definition bound to types, for the CPU.
@@ -55,6 +63,9 @@ class Index:
     identity: str
     name: str
     machine: Machine
+    _own: dict[Spec, Listed[_BySizes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
         """Return the analytic choice, if it was made before."""
@@ -82,15 +93,41 @@ class Index:
 
     def of_sizes(self, spec: Spec) -> tuple[Own | ForAll, ...]:
         """Return what processes have given sizes where that for all sizes is not taken unasked."""
-        return tuple(records.read_all("own", self._own(spec), _own_or_for_all))
+        return tuple(_own_or_for_all(self._listed(spec).get(_key_of(spec), ())))
+
+    def with_own(self, spec: Spec) -> Iterator[Spec]:
+        """Yield the specialisations of own sizes, of these layouts, that have executables."""
+        for (sizes, left_open), found in self._listed(spec).items():
+            if not all(isinstance(one, str) for one in found):
+                yield replace(spec, sizes=sizes, open=left_open)
 
     def keep_own(self, spec: Spec, config: Config, loaded: load.Loaded) -> None:
         """Keep an executable of own sizes by these alone: config and object are found at once."""
-        records.write("own", self._own(spec), [config.to_json(), loaded.key], self.name)
+        self._add(spec, [config.to_json(), loaded.key])
 
     def keep_for_all(self, spec: Spec, for_all: Spec) -> None:
         """Keep that an executable for all sizes suits these."""
-        records.write("own", self._own(spec), repr(for_all), self.name)
+        self._add(spec, repr(for_all))
+
+    def _record(self, spec: Spec) -> Listed[_BySizes]:
+        """Return the record that `of_sizes` is of."""
+        like = replace(spec, sizes=None, open=())
+        found = self._own.get(like)
+        if found is None:
+            parts = *self._parts(like, {}), *self._compiler()
+            found = self._own[like] = Listed("own", parts, _by_sizes)
+        return found
+
+    def _listed(self, spec: Spec) -> _BySizes:
+        return self._record(spec).found
+
+    def _add(self, spec: Spec, one: object) -> None:
+        record = self._record(spec)
+        known = dict(record.found)
+        others = [x for x in known.pop(_key_of(spec), ()) if x != one]
+        known[_key_of(spec)] = [*others, one]
+        latest = [*known.items()][-_MOST_SIZES:]
+        record.write([[*key, found] for key, found in latest], self.name)
 
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config of anywhere was found to be one of this program's."""
@@ -125,9 +162,6 @@ class Index:
         at = dict(sizes) if spec.is_exact else {}  # what is for others too knows none of them
         return self.identity, repr(self.machine), repr(spec), json.dumps(at)
 
-    def _own(self, spec: Spec) -> Sequence[str]:
-        return *self._parts(spec, dict(spec.sizes or ())), *self._compiler()
-
     def _legal(self, spec: Spec, config: Config) -> Sequence[str]:
         return *self._parts(spec, dict(spec.sizes or ())), config.to_json()
 
@@ -139,13 +173,39 @@ class Index:
         return found.kind, found.version, found.isa_key, *Source(self.name, "").all_flags(found)
 
 
-def _own_or_for_all(value: object) -> Own | ForAll:
+def _key_of(spec: Spec) -> _Sizes:
+    return spec.sizes or (), spec.open
+
+
+def _by_sizes(values: Iterable[object]) -> _BySizes:
+    """Return what is said of sizes, in the order in which it was."""
+    found: dict[_Sizes, list[object]] = {}
+    for value in values:
+        match value:
+            case [[*sizes], [*names], [*what]] if all(isinstance(n, str) for n in names):
+                of = found.setdefault((tuple(map(_size, sizes)), tuple(map(str, names))), [])
+                of += [one for one in what if one not in of]
+            case _:
+                raise ValueError("sizes come with names and what serves them")
+    return found
+
+
+def _size(value: object) -> tuple[str, int]:
     match value:
-        case [str(config), key]:
-            return Own(Config.from_json(config), _object_key(key))
-        case str(for_all):
-            return ForAll(for_all)
-    raise ValueError("it is no executable of own sizes, nor one for all")
+        case [str(name), int(n)]:
+            return name, n
+    raise ValueError("a size has a name and a value")
+
+
+def _own_or_for_all(values: Iterable[object]) -> Iterator[Own | ForAll]:
+    """Yield what is said of some sizes, but for what is neither."""
+    for value in values:
+        with contextlib.suppress(ValueError):
+            match value:
+                case [str(config), key]:
+                    yield Own(Config.from_json(config), _object_key(key))
+                case str(for_all):
+                    yield ForAll(for_all)
 
 
 def _true(value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,9 @@ SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilo
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
 FOLLOWS = True  # tests count what they compile
 MEANWHILE = 4  # sizes that have their own while that for all is built: a GPT has five layers
+_LISTED = {"convolution", "convolution_weights"}  # of exact sizes: taps are listed
+_SLIDING = {"sliding", "sliding_weights"}  # what is nearly as fast at all sizes
+_MOST_APART = 64  # sizes that have their own, of which a rule asks whether a call brings them
 _MAX_SERVED = 16384  # sizes that are known to have that for all
 _primed: set[str] = set()  # functions of the library that this process has had compiled aside
 
@@ -175,19 +178,44 @@ class Meanwhile(OwnSizes):
         found, suited = self._own_at_hand(exact)
         if found is None and repr(spec) not in suited:
             config = self._made.generic_choice(spec, sizes)[0] if common is None else common.config
-            if not self._suits(spec, config, exact, sizes):
+            if not self._is_as_good(config) and not self._suits(spec, config, exact, sizes):
                 found = self._own(exact, sizes)
         if found is None:
             self._general = thinned(self._general, _MAX_SERVED)
             self._general[like] = None
         return found
 
+    def _with_own(self, spec: Spec, config: Config) -> Collection[Sizes] | None:
+        """Return the sizes that have their own beside an executable for all; None: more may get it.
+
+        But for the first ones. They are without those that their own leaves open.
+        """
+        begun = self._asides.get(spec)
+        if begun is not None and len(begun.served) < MEANWHILE:
+            return None
+        own = {*self._opened} if begun is None else {*self._opened, *begun.served}
+        if self.has_windows():
+            if not self._is_as_good(config) or spec.layouts not in self._own_classes:
+                return None
+            own.update(() if self._index is None else self._index.with_own(spec))
+        found = {one.sizes or (): None for one in own}
+        return found if len(found) <= _MOST_APART else None
+
+    def _is_as_good(self, config: Config) -> bool:
+        """Whether a config for all sizes slides over each window that sizes of their own list."""
+        listed = max((_count(c, _LISTED) for c in self._own_configs()), default=0)
+        return _count(config, _SLIDING) >= listed
+
     def has_windows(self) -> bool:
         """Whether sizes of their own have a list of the taps of known windows."""
         return not self._own_forms().isdisjoint(LONG_FORMS - {SHARING_FORM})
 
     def _own_forms(self) -> set[Value]:
-        """Return the forms of executables of own sizes, so far.
+        """Return the forms of executables of own sizes, so far."""
+        return {v for c in self._own_configs() for n, v in c.items if n.endswith(".form")}
+
+    def _own_configs(self) -> list[Config]:
+        """Return the configs of executables of own sizes, so far.
 
         Before the first of them, where other calls told which sizes come first: of what these will
         have. Else the order in which layers go back would decide what their sizes get.
@@ -195,7 +223,7 @@ class Meanwhile(OwnSizes):
         own = [config for s, config in self._made.compiled if s.sizes is not None]
         if not own and self._is_expected and self._exact is not None:
             own = [self._expected_choice(*self._exact)]
-        return {v for config in own for name, v in config.items if name.endswith(".form")}
+        return own
 
     def _expected_choice(self, sizes: Sizes, layouts: Layouts) -> Config:
         """Return what sizes that are still to come will have, worked out once."""
@@ -285,3 +313,8 @@ class Meanwhile(OwnSizes):
             is_short,
         )
         return packed(what)
+
+
+def _count(config: Config, forms: Collection[str]) -> int:
+    """Return how many groups of a config have one of these forms."""
+    return sum(name.endswith(".form") and value in forms for name, value in config.items)

@@ -15,6 +15,7 @@ from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
+from tcdsl.calls.traced import are_apart
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
@@ -149,8 +150,7 @@ class Variant(Meanwhile):
             spec = compiled.spec
             if self.is_for_gpu or self._exact is None:
                 return False
-            apart = [sizes[name] - own for name, own in self._exact[0]]
-            if not sum(d * d for d in apart):  # the first sizes may have one of their own
+            if not are_apart(self._exact[0], sizes):  # the first sizes may have one of their own
                 return False
             if compiled.is_collapsed:
                 shared = self._rank_free
@@ -160,9 +160,12 @@ class Variant(Meanwhile):
             if spec.open:
                 like = self._opened.get(spec) == compiled.config
                 return like and all(sizes[name] == n for name, n in spec.sizes or ())
-            if spec.sizes is not None or spec in self._asides or self.rank_free is not None:
+            if spec.sizes is not None or self.rank_free is not None:
                 return False
-            return not self.has_windows() and self._made.is_served_alike(compiled, sizes)
+            own = self._with_own(spec, compiled.config)
+            if own is None or not all(are_apart(one, sizes) for one in own):
+                return False
+            return self._made.is_served_alike(compiled, sizes)
 
     def _choose(
         self,

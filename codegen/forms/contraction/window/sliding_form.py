@@ -58,16 +58,16 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
         ctx.extent(x) for x in (c.column.extent, c.pixel.extent, extent_of(c.sums))
     )
     lines = ctx.extent(extent_of((*c.lines, *c.panels)))
-    blocks = -(-columns // (nv * lanes))
-    half_cycles = lines * blocks * -(-pixels // mr) * _tile_cost(ctx, nv, depth)
+    blocks, tiles = -(-columns // (nv * lanes)), max(1, -(-pixels // mr))
+    rows = max(1, -(-pixels // tiles))  # a line is cut evenly
+    half_cycles = lines * blocks * tiles * _tile_cost(ctx, rows, nv, depth)
     tasks = blocks * max(1, lines)
     return wall_ns(half_cycles / (2 * ctx.machine.frequency_ghz), tasks, ctx.spec.threads)
 
 
-def _tile_cost(ctx: Context, nv: int, depth: int) -> int:
-    """Return the half cycles of a whole register tile."""
-    mr = most_rows(ctx.machine, nv)
-    return depth * tile_step(ctx.machine, mr, nv) + CALL + LOOP + mr * nv * (STORE + TURN)
+def _tile_cost(ctx: Context, rows: int, nv: int, depth: int) -> int:
+    """Return the half cycles of a register tile."""
+    return depth * tile_step(ctx.machine, rows, nv) + CALL + LOOP + rows * nv * (STORE + TURN)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
@@ -80,7 +80,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     functions = phase(nest)
     blocks = b.mul(nest.blocks, nest.size(extent_of(found.conv.panels)))
     tiles = b.ceil_div(nest.size(found.conv.pixel.extent), mr)
-    each = b.add(b.mul(nest.depth, tile_step(ctx.machine, mr, nv)), _tile_cost(ctx, nv, 0))
+    each = b.add(b.mul(nest.depth, tile_step(ctx.machine, mr, nv)), _tile_cost(ctx, mr, nv, 0))
     walk = b.mul(blocks, nest.lines, tiles, each)
     packing = b.mul(blocks, nest.depth, nest.width * PACK)
     stmts, chunks = cut(nest.var, nest.param, nest.lines, blocks, walk, packing, ctx.machine)

@@ -344,13 +344,16 @@ def test_without_records_an_object_is_found_by_its_text(cache: Path, work: list[
 def write_over(kind: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the records of a kind say something else, under the right key.
 
-    Of executables of own sizes there is none then, which would say all.
+    Of executables of own sizes there is none then, which would say all; the one for all sizes says
+    it of each.
     """
     write = records.write
 
-    def written(k: str, parts: Sequence[str], v: object, name: str) -> None:
+    def written(k: str, parts: Sequence[str], v: Any, name: str) -> None:
+        if kind == k == "own":
+            v = [[*key, [value]] for *key, _ in v]
         if k == kind or k != "own":
-            write(k, parts, value if k == kind else v, name)
+            write(k, parts, value if k == kind != "own" else v, name)
 
     with monkeypatch.context() as patch:
         patch.setattr(records, "write", written)

@@ -13,6 +13,7 @@ import tcdsl as tc
 from tcdsl.calls.bindings import aside, meanwhile, ownsizes
 from tcdsl.calls.bindings.index import Own
 from tcdsl.calls.bindings.variant import spec_for
+from tcdsl.calls.host import HostCalls
 from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.toolchain import contentfile, records
 from tcdsl.grammar.text.errors import ScheduleError
@@ -103,7 +104,7 @@ def test_a_later_process_finds_sizes_by_one_record(
         return contents(key, suffix)
 
     monkeypatch.setattr(contentfile, "contents", noted_contents)
-    for found, files in (("own", [".json", ".so"]), ("all", [])):
+    for found, files in (("own", [".so"]), ("all", [])):
         assert run(conv, 5 if found == "own" else 7, n=3) == [found]
         assert read == files
         read.clear()
@@ -119,9 +120,16 @@ def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) 
     assert isinstance(own, Own)
     assert index.loaded(own.key) is not None
     assert bound._made.named(like, replace(own, key="0" * 32)) is None
-    for value in ([], ["{}"], ["{}", "x"], ["{", own.key], [1, own.key], 7, None):
-        records.write("own", index._own(like), value, "conv")
+    record = index._record(like)
+    key = [*map(list, like.sizes or ())], [*like.open]
+    for what in (["{}"], ["{}", "x"], ["{", own.key], [1, own.key], 7, None):
+        records.write("own", record._parts, [[*key, [what]]], "conv")
+    no_size, no_sizes, no_name = [[["N"]], [], []], [1, [], []], [[], [1], []]
+    values: list[object] = [[], [[]], [[*key]], [no_size], [no_sizes], [no_name], 7, None]
+    for value in values:
+        records.write("own", record._parts, value, "conv")
     assert index.of_sizes(like) == (own,)
+    assert [one.sizes for one in index.with_own(like)] == [like.sizes]
 
 
 @pytest.mark.wide
@@ -129,6 +137,7 @@ def test_sizes_that_the_one_for_all_is_slow_for_have_their_own(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ask(monkeypatch, times=2)
+    monkeypatch.setattr(meanwhile, "_SLIDING", set())
     monkeypatch.setattr(ownsizes, "ASKED", 2)
     conv = tc.define(CONV)
     assert run(conv, 5, 6, 7, 8) == ["own"] * 4
@@ -137,6 +146,31 @@ def test_sizes_that_the_one_for_all_is_slow_for_have_their_own(
     assert run(conv, 9, 7, 8, n=3) == ["all", "own", "own"]
     assert model.asked == 2
     assert compiled == ["conv"] * 5
+
+
+def test_later_sizes_of_windows_need_no_python(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow: list[str] = []
+    call = HostCalls.__call__
+
+    def noted_call(self: HostCalls, given: Any) -> Any:
+        slow.append(self._dispatch.name)
+        return call(self, given)
+
+    monkeypatch.setattr(HostCalls, "__call__", noted_call)
+    ask(monkeypatch, times=9)  # not asked: what serves all slides too
+    assert run(tc.define(CONV), 5, 6, 7, 8) == ["own", "own", "all", "all"]
+    conv = tc.define(CONV)
+    for first in (conv, tc.define(CONV)):
+        assert run(first, 5, 7, 8) == ["own", "all", "all"]
+        slow.clear()
+        assert run(first, 9, 10, 7) == ["all"] * 3
+        assert slow == []
+        assert run(first, 6, 5, n=3) == ["own"] * 2, "what has its own keeps it"
+        assert run(first, 11, n=3) == ["all"]
+        assert len(slow) == 2
+    assert compiled == ["conv"] * 3
 
 
 def suits(kernel: Any, **sizes: int) -> bool:
