@@ -13,6 +13,7 @@ ROOMS = frozenset(
         "linalg",
         "nn",
         "optim",
+        "profiler",
         "random",
         "serialization",
         "special",

@@ -85,7 +85,8 @@ ROOMS = {
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
-    "tcdsl/autograd": "tcdsl/core tcdsl/ops tcdsl/chance",
+    "tcdsl/profiler": "grammar/text grammar/check codegen/runtime codegen/program tcdsl/calls",
+    "tcdsl/autograd": "tcdsl/profiler tcdsl/core tcdsl/ops tcdsl/chance",
     "tcdsl/tensors": "grammar/text tcdsl/core tcdsl/chance tcdsl/ops",
     "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
     "tcdsl/library": "codegen/device tcdsl/calls/bindings tcdsl/core tcdsl/chance tcdsl/ops"
@@ -105,8 +106,8 @@ ROOMS = {
     " tcdsl/library tcdsl/layers tcdsl/nn tcdsl/cuda tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
-    "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"
-    " tcdsl/torch",
+    "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/profiler"
+    " tcdsl/as_torch tcdsl/tools tcdsl/torch",
 }
 # Who may import a heavy optional package, by file.
 OWNERS = {"cupy": ("codegen/device/cuda.py",), "torch": ("tcdsl/torch/",)}

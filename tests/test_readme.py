@@ -100,11 +100,12 @@ def test_every_command_in_the_readme_runs(tmp_path: Path) -> None:
     """But the demo, which has a test of its own."""
     from tcdsl.cli import main
 
-    file, pair = tmp_path / "layer.tc", tmp_path / "pair.tc"
+    file, pair, script = (tmp_path / n for n in ("layer.tc", "pair.tc", "script.py"))
     file.write_text(
         "def layer(float(B,M) I, float(N,M) W) -> (O) { O(b, n) +=! I(b, m) * W(n, m) }"
     )
     pair.write_text("def pair(float(B,M) I) -> (O) { O(b) +=! I(b, m) }")
+    script.write_text("import tcdsl\ntcdsl.ones(3) + 1\n")
     database = ["--cache", str(tmp_path / "tuned.db")]
     more = {
         "autotune": ["--trials", "1", "--quiet", *database],
@@ -121,7 +122,8 @@ def test_every_command_in_the_readme_runs(tmp_path: Path) -> None:
             lines = [f" {x}" for x in ("list", "show", "best", "path")]
         for line in lines:
             at = pair if "|" in line else file
-            words = shlex.split(line.replace("FILE", str(at)).replace("...", SIZES))
+            line = line.replace("FILE", str(at)).replace("SCRIPT", str(script))
+            words = shlex.split(line.replace("...", SIZES))
             words += more.get(name, [])
             if name == "cache" and words != ["path"]:
                 words += ([] if words == ["list"] else ["pair B=2"]) + database

@@ -424,6 +424,33 @@ static int fits_view(const Operand *o, const View *v) {
   return 1;
 }
 
-static PyType_Slot entry_slots[] = {{Py_tp_new, entry_new}, {Py_tp_dealloc, entry_dealloc}, {0, NULL}};
+/* Per parameter and return its dtype and shape, None where it is passed by value. */
+static PyObject *entry_operands(PyObject *self, void *closure) {
+  (void)closure;
+  const Entry *e = (const Entry *)self;
+  Py_ssize_t n = e->n_params + e->n_returns;
+  PyObject *all = PyTuple_New(n);
+  for (Py_ssize_t i = 0; all && i < n; i++) {
+    const Operand *o = &e->operand[i];
+    PyObject *shape = o->pass == BY_ADDRESS ? PyTuple_New(o->nd) : Py_NewRef(Py_None);
+    for (int d = 0; shape && o->pass == BY_ADDRESS && d < o->nd; d++)
+      if (PyTuple_SetItem(shape, d, PyLong_FromLongLong(o->dims[d]))) Py_CLEAR(shape);
+    PyObject *form = shape ? Py_BuildValue("OO", o->descr, shape) : NULL;
+    Py_DecRef(shape);
+    if (!form || PyTuple_SetItem(all, i, form)) Py_CLEAR(all);
+  }
+  return all;
+}
+
+static PyObject *entry_keep(PyObject *self, void *closure) {
+  (void)closure;
+  return Py_NewRef(((Entry *)self)->keep);
+}
+
+static PyGetSetDef entry_getset[] = {{"operands", entry_operands, NULL, NULL, NULL},
+                                     {"keep", entry_keep, NULL, NULL, NULL},
+                                     {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot entry_slots[] = {
+    {Py_tp_new, entry_new}, {Py_tp_dealloc, entry_dealloc}, {Py_tp_getset, entry_getset}, {0, NULL}};
 static PyType_Spec entry_spec = {"tcdsl.codegen.runtime._core.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT,
                                  entry_slots};

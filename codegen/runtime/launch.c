@@ -83,7 +83,9 @@ static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scala
   tc_i64 turn[TC_MAX_LOOPS];
   const tc_plan *plan = is_long(e) ? NULL : plan_of(e);
   tc_args args = {at->data, e->sizes, e->strides, scalars, plan, shared, &error, e->planned_threads, turn};
+  tc_i64 from = trace.is_on ? now_ns() : 0;
   int rc = !plan ? run_released(e, &args, work) : run_phases(e->exe, &args, work);
+  if (from) trace_call(l, e, from);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
     PyObject *r =

@@ -13,6 +13,7 @@
 #include "table.c"
 #include "kinds.c"
 #include "outputs.c"
+#include "trace.c"
 #include "launch.c"
 #include "launcher.c"
 #include "tensors.c"
@@ -72,6 +73,8 @@ static PyMethodDef module_methods[] = {{"setup", m_setup, METH_VARARGS, NULL},
                                        {"bridge", m_bridge, METH_VARARGS, NULL},
                                        {"tensors", m_tensors, METH_VARARGS, NULL},
                                        {"bridged", m_bridged, METH_NOARGS, NULL},
+                                       {"trace", m_trace, METH_O, NULL},
+                                       {"traced", m_traced, METH_NOARGS, NULL},
                                        {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
                                        {"set_cache_limit", m_set_cache_limit, METH_O, NULL},
                                        {"memory", m_memory, METH_NOARGS, NULL},

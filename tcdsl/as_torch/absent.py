@@ -21,7 +21,6 @@ REASONS = {
     "hub": "models are not downloaded: define the model, and load a state_dict by torch.load",
     "fx": "graphs of Python programs are not made: torch.compile takes a model as it is",
     "export": "models are not exported: save a state_dict and load it in PyTorch to export it",
-    "profiler": "times of kernels are shown by `tcdsl bench`",
     "distributed": "processes do not talk to each other here; each is one of its own",
     "multiprocessing": "use Python's multiprocessing; DataLoader(num_workers=) has its own workers",
     "mps": "there are CPUs and CUDA: torch.device('cpu')",

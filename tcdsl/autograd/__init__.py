@@ -1,5 +1,8 @@
 """Gradients: backward, grad, which calls are recorded, hooks."""
 
+from importlib import import_module
+from types import ModuleType
+
 from tcdsl.autograd import forward_ad, functional, graph
 from tcdsl.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from tcdsl.autograd.function import Function
@@ -35,3 +38,10 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load at its first use what most programs do without."""
+    if name != "profiler":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return import_module("tcdsl.autograd.profiler")

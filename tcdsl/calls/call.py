@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, combinations
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -38,6 +39,13 @@ from tcdsl.grammar.text.errors import AllocationError, ShapeError
 _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
+
+
+class Keep(NamedTuple):
+    """What an entry holds: the library of its code, and what it is of, for who asks."""
+
+    library: object
+    variant: ref[Variant]  # weak: whoever owns a variant owns, by launchers, its entries
 
 
 @dataclass(frozen=True)
@@ -203,7 +211,7 @@ class KernelCall:
             params,
             returns,
             self.variant.signature.inplace,
-            loaded.library,
+            Keep(loaded.library, ref(self.variant)),
             tuple(  # scalars in bounds: another value is another size
                 i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
             ),
