@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, assert_never
 
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.lines import PARTS, Break, Line, rows
+from tcdsl.grammar.text.lines import CHOICE, ITEMS, OPERATORS, PARTS, Break, Line, rows
 from tcdsl.grammar.text.stack import on_own_stack
 
 _T = TypeVar("_T")
@@ -20,12 +20,12 @@ Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place a
 # Levels of precedence, of the operators with two sides in LEVELS; a node of a lower level than its
 # place asks for is put in parentheses.
 _TERNARY, _UNARY = 0, 10
-LEVELS = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
+_COMPARISONS = "<", "<=", ">", ">=", "==", "!="
+LEVELS = {"||": 1, "&&": 2} | dict.fromkeys(_COMPARISONS, 3)
 LEVELS |= {"|": 4, "^": 5, "&": 6, "<<": 7, ">>": 7}
 LEVELS |= dict.fromkeys("+-", 8) | dict.fromkeys("*/%", 9)
-# Levels of breaks, behind PARTS.
-_ITEMS, _CHOICE = 1, 2
-_BREAKS = {"||": 3, "&&": 4, "|": 5, "^": 6, "&": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
+_OTHER, _THEN = CHOICE
+_BREAKS = {op: OPERATORS + LEVELS[op] for op in LEVELS if op not in ("<<", ">>")}
 
 
 @on_own_stack
@@ -102,7 +102,7 @@ def stmt_pieces(stmt: n.Comprehension | n.MultiCall) -> Iterator[str]:
             if clauses:
                 yield Break(" ", PARTS)
                 yield "where "
-                for clause in _joined(clauses, Break(", ", _ITEMS)):
+                for clause in _joined(clauses, Break(", ", ITEMS)):
                     yield from (clause,) if isinstance(clause, str) else _clause(clause)
         case n.MultiCall(targets, callee, args):
             for result in _joined(targets, ", "):
@@ -142,7 +142,7 @@ def _body(stmts: Sequence[n.Stmt], depth: int) -> Iterator[Line]:
 
 
 def _params(params: tuple[n.Param, ...]) -> Iterator[str]:
-    for param in _joined(params, Break(", ", _ITEMS)):
+    for param in _joined(params, Break(", ", ITEMS)):
         if isinstance(param, str):
             yield param
             continue
@@ -218,8 +218,9 @@ def _expand(node: Operand, level: int) -> list[Todo]:
             blank = Break(" ", _BREAKS[op]) if op in _BREAKS else " "
             return _bracketed([(lhs, own), blank, f"{op} ", (rhs, own + 1)], own, node, level)
         case n.Ternary(cond, then, other):
-            parts: list[Todo] = [(cond, _TERNARY + 1), Break(" ", _CHOICE), "? ", (then, _TERNARY)]
-            parts += [Break(" ", _CHOICE), ": ", (other, _TERNARY)]
+            is_kept = isinstance(then, n.Ternary) and then.is_grouped
+            parts: list[Todo] = [(cond, _TERNARY + 1), Break(" ", _THEN), "? "]
+            parts += [(then, _TERNARY + is_kept), Break(" ", _OTHER), ": ", (other, _TERNARY)]
             return _bracketed(parts, _TERNARY, node, level)
         case _:
             assert_never(node)
@@ -228,7 +229,7 @@ def _expand(node: Operand, level: int) -> list[Todo]:
 def _arguments(args: Iterable[Operand]) -> list[Todo]:
     todo: list[Todo] = []
     for arg in args:
-        todo += [Break(", ", _ITEMS), (arg, _TERNARY)] if todo else [(arg, _TERNARY)]
+        todo += [Break(", ", ITEMS), (arg, _TERNARY)] if todo else [(arg, _TERNARY)]
     return todo
 
 

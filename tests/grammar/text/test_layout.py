@@ -20,7 +20,7 @@ from tests.grammar.text.test_format import programs
 
 TESTS = Path(__file__).parents[2]
 CATALOG = json.loads((TESTS / "data" / "tc_catalog.json").read_text())
-EXAMPLES = sorted(p for f in ("examples", "tcdsl/tools") for p in (TESTS.parent / f).glob("*.tc"))
+OWN = sorted(p for f in ("examples", "tcdsl") for p in (TESTS.parent / f).rglob("*.tc"))
 
 TYPED = """\
 # what the file is for
@@ -140,6 +140,45 @@ def test_a_line_that_is_too_long_ends_at_outer_breaks_first() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [
+            "B = last * (w / (s - 1) + 0.5 + s / (12 * w) * (1 - (s + 1) * (s + 2) / (60 * v)",
+            "    * (1 - (s + 3) * (s + 4) / (42 * v) * (1 - (s + 5) * (s + 6) / (40 * v)",
+            "    * (1 - (s + 7) * (s + 8) / (39 * v) * (1 - (s + 9) * (s + 10) / (39 * v)))))))",
+        ],
+        [
+            "B = 0.706656657 + s * (0.131987281 + s * (-0.0163900853 + s * (0.00253876436",
+            "    + s * (-0.000327487926 + s * (-8.70923237e-6 + s * 1.53206705e-5)))))",
+        ],
+        [
+            "B = 0.5 * log(6.28) - (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - (1.0 / 1680",
+            "    - (1.0 / 1188 - (691.0 / 360360 - r / 156) * r) * r) * r) * r) * r) / top",
+        ],
+    ],
+    ids=["product in front", "factor in front", "factor behind"],
+)
+def test_sums_in_products_in_sums_fill_rows(rows: list[str]) -> None:
+    text = "def f() -> (B) {\n" + "".join(f"  {row}\n" for row in rows) + "}\n"
+    assert format_text(text) == text
+    assert format_text(" ".join(text.split())) == text
+
+
+def test_rows_of_an_expression_stand_further_in_than_the_one_in_which_it_begins() -> None:
+    long = "pad(I(n, c, h + stride_of_rows * kh - padding_of_rows), 0)"
+    rows = [
+        f"O(n) = K(n) < 0 ? inf : K(n) == 0 ? {long}",
+        f"    : {long}",
+        f"        + {long}",
+        "    where x = is_of_some_kind(n)",
+        f"        && {long} == 0",
+        f"        ? (is_of_another(n) ? 1 : 2) : {long}",
+    ]
+    text = "def f() -> (O) {\n" + "".join(f"  {row}\n" for row in rows) + "}\n"
+    assert format_text(" ".join(text.split())) == text
+
+
 def test_a_text_without_comments_is_laid_out_as_its_program() -> None:
     for entry in CATALOG[::8]:
         bare = re.sub("#[^\n]*", "", entry["tc"])
@@ -149,9 +188,9 @@ def test_a_text_without_comments_is_laid_out_as_its_program() -> None:
         ).replace("\n\n", "\n")
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
-def test_the_examples_are_formatted(path: Path) -> None:
-    assert format_text(path.read_text()) == path.read_text()
+@pytest.mark.parametrize("path", OWN, ids=lambda p: p.stem)
+def test_our_own_texts_are_formatted(path: Path) -> None:
+    assert format_text(path.read_text()) == path.read_text(), "run tcdsl fmt"
 
 
 def commented(text: str, rng: Random) -> tuple[str, list[str]]:
