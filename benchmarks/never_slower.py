@@ -4,6 +4,9 @@ Each kernel is tuned for so many seconds. Where another config than the default 
 of its own calls both by turns, in each way in which callers do: call upon call, outputs read after
 each call, operands in no cache. What is printed is the time of tuned over untuned: call upon call
 of low quantiles and of medians, otherwise the middle one of the ratios of turns.
+
+Kernels without a verdict, and those whose two configs could not be compared, are listed at the end;
+then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import tcdsl as tc
+from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.targets.cpu.bench import CpuBench
 from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.autotune.tuner import tune
@@ -134,6 +138,26 @@ def compare(problem: CpuProblem, config: Config) -> str:
     return "; ".join(told)
 
 
+def tuned(name: str, seconds: float) -> str:
+    """Tune a workload and return what came of it, beside its default in a process of its own.
+
+    Raises
+    ------
+    TuneError, CalledProcessError
+        Where there is no verdict, or that process fails.
+    """
+    problem = problem_of(name)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        (found,) = tune([problem], cache=Path(folder) / "t.db", seconds=seconds)
+    head = f"{time.monotonic() - begun:.1f} s, {found.trials} trials"
+    if found.config == problem.space.default:
+        return f"{head}; the default stays"
+    command = [sys.executable, __file__, name, "--config", found.config.to_json()]
+    ratios = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return f"{head}; {ratios.strip()}; {found.config}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5)
@@ -144,18 +168,16 @@ def main() -> None:
         (name,) = options.workloads
         print(compare(problem_of(name), Config.from_json(options.config)))
         return
+    failures = {}
     for name in options.workloads:
-        problem = problem_of(name)
-        begun = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            (found,) = tune([problem], cache=Path(folder) / "t.db", seconds=options.seconds)
-        head = f"{name}: {time.monotonic() - begun:.1f} s, {found.trials} trials"
-        if found.config == problem.space.default:
-            print(f"{head}; the default stays", flush=True)
-            continue
-        command = [sys.executable, __file__, name, "--config", found.config.to_json()]
-        ratios = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        print(f"{head}; {ratios.strip()}; {found.config}", flush=True)
+        try:
+            print(f"{name}: {tuned(name, options.seconds)}", flush=True)
+        except (TuneError, subprocess.CalledProcessError) as error:
+            failures[name] = str(error)
+            print(f"{name}: no verdict", flush=True)
+    for name, why in failures.items():
+        print(f"{name} failed: {why}", file=sys.stderr)
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

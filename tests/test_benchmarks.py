@@ -290,6 +290,33 @@ def test_the_suite_times_a_workload_in_processes_of_its_peers(tmp_path: Path) ->
     assert picture.read_bytes()[1:4] == b"PNG"
 
 
+def test_a_kernel_without_a_verdict_is_listed_and_the_others_are_tuned(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import never_slower
+
+    from tcdsl.autotune.store.trial import UntunedError
+
+    def tuned(name: str, seconds: float) -> str:
+        if name == "thin small":
+            raise UntunedError("it was not timed")
+        return f"tuned for {seconds:g} s"
+
+    monkeypatch.setattr(never_slower, "tuned", tuned)
+    names = ["add small", "thin small", "conv small"]
+    monkeypatch.setattr(sys, "argv", ["never_slower.py", "--seconds", "3", *names])
+    with pytest.raises(SystemExit) as ended:
+        never_slower.main()
+    assert ended.value.code == 1
+    out, err = capsys.readouterr()
+    assert [line for line in out.splitlines() if line.endswith("tuned for 3 s")] == [
+        "add small: tuned for 3 s",
+        "conv small: tuned for 3 s",
+    ]
+    assert err == "thin small failed: it was not timed\n"
+
+
 def test_a_report_is_there_whole_or_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
