@@ -45,6 +45,19 @@ class Unpadded:
     guards: tuple[Guard, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A group without the padding it began with, of which its first statement reads a copy.
+
+    padding is the statement that makes the copy, of `read` at the points at which guards hold.
+    """
+
+    padding: Statement
+    group: Group
+    read: typed.Read
+    guards: tuple[Guard, ...]
+
+
 def is_padding(s: Statement) -> bool:
     """Whether a statement is one read inside bounds that are affine, and zero elsewhere."""
     if s.op != "=" or not s.covers or s.base is not None:
@@ -104,13 +117,9 @@ def unpadded(group: Group) -> Unpadded | None:
 
     The padded temporary must be local to the group, and be read once.
     """
-    padding, *rest = group.statements
-    if not has_padding(group.statements) or padding.target not in group.local:
+    if not _is_read_once(group):
         return None
-    reader, *later = rest
-    reads = [r for s in rest for r in s.reads() if r.tensor == padding.target]
-    if len(reads) != 1 or reader.base == padding.target:
-        return None
+    padding, reader, *later = group.statements
     whole = with_value(reader, padding)
     chosen = [x for x in walk_typed(whole.value) if isinstance(x, typed.Select)]
     found = _padding(chosen[0]) if len(chosen) == 1 else None
@@ -125,6 +134,24 @@ def unpadded(group: Group) -> Unpadded | None:
     local = tuple(n for n in group.local if n != padding.target)
     origins = (tuple(m for o in group.origins[:2] for m in o), *group.origins[2:])
     return Unpadded(Group(group.members, (bare, *later), local, origins), read.tensor, guards)
+
+
+def copied(group: Group) -> Copied | None:
+    """Return a group with the padding that it begins with as a copy, or None; see `unpadded`."""
+    found = _padding(group.statements[0].value) if _is_read_once(group) else None
+    if found is None:
+        return None
+    rest = Group(group.members, group.statements[1:], group.local, group.origins[1:])
+    return Copied(group.statements[0], rest, *found)
+
+
+def _is_read_once(group: Group) -> bool:
+    """Whether a group begins with a padding that nobody needs but its contraction, once."""
+    padding, *rest = group.statements
+    if not has_padding(group.statements) or padding.target not in group.local:
+        return False
+    reads = [r for s in rest for r in s.reads() if r.tensor == padding.target]
+    return len(reads) == 1 and rest[0].base != padding.target
 
 
 def _padding(e: typed.Expr) -> tuple[typed.Read, tuple[Guard, ...]] | None:

@@ -69,7 +69,8 @@ class TapKernel:
 
     taps: those that exist. pixel, tap: distances in the image. columns: the distance between
     packed vectors of neighbouring taps; None: a parameter. lines, span: how many lines of the
-    output the tile goes to, and how many elements of each it covers.
+    output the tile goes to, and how many elements of each it covers. apart: of how many pixels the
+    sums of a vector are, which those of the next one follow; None: of the tile's.
     """
 
     tile: RegisterTile
@@ -80,6 +81,7 @@ class TapKernel:
     lines: int
     span: int
     levels: tuple[Level, ...]
+    apart: int | None = None
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -105,6 +107,7 @@ class TapKernel:
     def function(self, name: str) -> Function:
         """Return the micro-kernel."""
         tile = self.tile
+        apart = tile.rows if self.apart is None else self.apart
         body = block(
             Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
             Let(self._next, self.params[3], mutable=True) if self.levels else None,
@@ -112,7 +115,7 @@ class TapKernel:
             [
                 store_vector(
                     tile,
-                    offset(self.params[2], (v * tile.rows + r) * tile.lanes),
+                    offset(self.params[2], (v * apart + r) * tile.lanes),
                     accumulator(tile, c64(r), c64(v)),
                     masked=False,
                 )

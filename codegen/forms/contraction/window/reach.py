@@ -38,8 +38,13 @@ def reach(nest: Nest, name: str, x: Operand, along: bool, place: tuple[Expr, Exp
     return b.offset(nest.origin(name, x), b.add(row, b.mul(place[1], step)))
 
 
-def stores(nest: Nest, rows: Expr, columns: Expr, pixel: Expr, first: Expr) -> Stmt:
-    """Return the way of a tile to the output, a block of vectors at a time."""
+def stores(
+    nest: Nest, rows: Expr, columns: Expr, pixel: Expr, first: Expr, apart: Expr | None = None
+) -> Stmt:
+    """Return the way of a tile to the output, a block of vectors at a time.
+
+    apart: of how many pixels the sums of a vector are; None: of those of the tile.
+    """
     q, r = nest.var("column"), nest.var("row")
     turned, lanes = nest.is_turned, nest.lanes
     wide, tall = b.value_of(columns), b.value_of(rows)
@@ -53,7 +58,7 @@ def stores(nest: Nest, rows: Expr, columns: Expr, pixel: Expr, first: Expr) -> S
     else:
         place = b.add(pixel, r), b.add(first, q)
         lines, width = rows, left
-    sums = b.offset(nest.pointer("sums"), b.add(b.mul(q, rows), b.mul(r, lanes)))
+    sums = b.offset(nest.pointer("sums"), b.add(b.mul(q, apart or rows), b.mul(r, lanes)))
     p = nest.problem
     args: list[Expr] = [sums, reach(nest, "c_at", p.c, True, place), nest.size(row_of(nest, p.c))]
     if nest.store.step is None:

@@ -3,18 +3,22 @@
     O(n, f, y, x) +=! P(n, c, 2*y + i, 2*x + j) * K(f, c, i, j)      strides are constants
 
 Where sizes are known a form looks at the border and leaves out the taps that do not exist
-(`problem.py`). Here the image has been padded before, so all of them do, and a register tile is the
-same wherever it lies.
+(`problem.py`). Here the image has been padded before, or a task pads its lines (`padded.py`), so
+all of them do, and a register tile is the same wherever it lies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, known, reach_of
 from tcdsl.codegen.forms.contraction.roles import operand_of
+from tcdsl.codegen.forms.contraction.window.padded import Part, part_of
 from tcdsl.codegen.forms.contraction.window.problem import image_and_weights
+from tcdsl.codegen.program.group import Group
+from tcdsl.codegen.program.padding import copied
 from tcdsl.grammar.text.dataclass import dataclass
 
 
@@ -25,7 +29,8 @@ class Sliding:
     problem: the same as a contraction of pixels and columns, whose n runs along vectors of the
     output. column: the index along which vectors of the weights run. pixel: that of the register
     tile. sums: channels and taps, last of them the tap that slides along the tile. panels: outer
-    indices of which the weights depend; lines: those of which they do not.
+    indices of which the weights depend; lines: those of which they do not. part: what a task makes
+    of the image, of which the problem's `a` is then read; None: it has been padded before.
     """
 
     problem: Problem
@@ -34,6 +39,7 @@ class Sliding:
     sums: tuple[Index, ...]
     panels: tuple[Index, ...]
     lines: tuple[Index, ...]
+    part: Part | None = None
 
     @property
     def tap(self) -> Index:
@@ -51,11 +57,34 @@ class Sliding:
 
 
 def sliding_of(ctx: Context) -> Sliding | None:
-    """Return a group as a convolution of unknown sizes, or None if it is none."""
-    found = image_and_weights(ctx, ctx.group)
-    if found is None or ctx.spec.sizes is not None:
+    """Return a group as a convolution of unknown sizes, or None if it is none.
+
+    A padding that it begins with is made by tasks where weights differ in groups, which have few
+    columns: each block of columns would make it anew.
+    """
+    if ctx.spec.sizes is not None:
         return None
-    s, last = ctx.group.statements[0], ctx.group.statements[-1]
+    padded = copied(ctx.group)
+    if padded is None:
+        return _sliding_of(ctx, ctx.group)
+    bare = _sliding_of(ctx, padded.group)
+    if bare is None or bare.problem.a.buffer != padded.padding.target or not bare.panels:
+        return None
+    p = bare.problem
+    roles = bare.pixel, bare.lines, bare.panels
+    part = part_of(ctx, reach_of(ctx), padded, p.statement, p.a, *roles)
+    if part is None:
+        return None
+    made = replace(bare, problem=replace(p, a=part.operand), part=part)
+    steps = (part.operand.stride(i.name).constant for i in (made.pixel, made.tap))
+    return None if None in steps else made
+
+
+def _sliding_of(ctx: Context, group: Group) -> Sliding | None:
+    found = image_and_weights(ctx, group)
+    if found is None:
+        return None
+    s, last = group.statements[0], group.statements[-1]
     reads, scale = found
     reach = reach_of(ctx)
     first, second = (operand_of(reach, s, r.tensor, r.subs) for r in reads)

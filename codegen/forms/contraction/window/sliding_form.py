@@ -10,6 +10,7 @@ regime: only where the text says so they are short.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
@@ -27,11 +28,13 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Scalar
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.codegen.program.padding import copied
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
 
 _MOST_TAPS = 8  # of a row of the window: each is code in all micro-kernels
+_WAITING = 64  # pixels of which sums wait to be turned around: in the first level
 _LONG = 2  # vectors of pixels from which on a line fills them well enough
 
 
@@ -76,7 +79,12 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     mr, lanes = most_rows(ctx.machine, nv), _lanes(ctx)
     rows = tuple(most_rows(ctx.machine, n) for n in range(1, nv + 1))
     names = ctx.operands, ctx.prefix, lanes, ""
-    nest = SlidingNest(found.conv, found.finish, *names, found.taps, rows, ctx.param_base)
+    part = ctx.machine.l2_bytes // (2 * found.conv.problem.dtype.size_bytes)
+    # a store of less than a vector is several where there are no masks
+    waits = found.conv.is_turned and not ctx.machine.has_masks
+    at_once = max(1, _WAITING // mr) if waits else 1
+    sizes = ctx.param_base, part, at_once
+    nest = SlidingNest(found.conv, found.finish, *names, found.taps, rows, *sizes)
     functions = phase(nest)
     blocks = b.mul(nest.blocks, nest.size(extent_of(found.conv.panels)))
     tiles = b.ceil_div(nest.size(found.conv.pixel.extent), mr)
@@ -135,7 +143,9 @@ def _find(ctx: Context) -> _Found | None:
     if not ctx.at_least(c.column.extent, lanes // 2):
         return None
     try:
-        finish = finish_of(ctx, reach_of(ctx), c.problem)
+        bare = copied(ctx.group)
+        own = ctx if bare is None else replace(ctx, group=bare.group)
+        finish = finish_of(own, reach_of(own), c.problem)
     except Unfused:
         return None
     if not finish.is_vector:

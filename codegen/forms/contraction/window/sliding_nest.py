@@ -5,18 +5,20 @@
                                                sums of a register tile, from there to the output
 
 A line of pixels is cut into as few tiles as can be, whose numbers of rows differ by one at most.
-There is a micro-kernel for each number of rows and of vectors.
+There is a micro-kernel for each number of rows and of vectors. Sums that are turned around on their
+way wait for those of some more tiles, so that there are whole squares of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tcdsl.codegen.forms.contraction.lets import Lets, pick
 from tcdsl.codegen.forms.contraction.problem import Index, extent_of
 from tcdsl.codegen.forms.contraction.register_tile import RegisterTile
 from tcdsl.codegen.forms.contraction.window.base import LINE, Nest
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
+from tcdsl.codegen.forms.contraction.window.padded import Part, make_part, pad_line
 from tcdsl.codegen.forms.contraction.window.reach import (
     Point,
     digits,
@@ -46,17 +48,26 @@ class SlidingNest(Nest):
 
     taps: of a row of the window, each written out. rows: the most pixels of a register tile of one
     vector, of two. param: of the plan, which has the number of chunks that lines are cut into.
+    part_elements: about as many are there of a padded part of the image. at_once: so many tiles go
+    to the output together.
     """
 
     conv: Sliding
     taps: int
     rows: tuple[int, ...]
     param: int
+    part_elements: int
+    at_once: int
 
     @property
     def tallest(self) -> int:
         """The most pixels of a register tile."""
         return max(self.rows)
+
+    @property
+    def waiting(self) -> int:
+        """The most pixels of tiles that go to the output together."""
+        return self.at_once * self.tallest
 
     @property
     def width(self) -> int:
@@ -93,14 +104,23 @@ class SlidingNest(Nest):
         bytes_of: dict[str, Expr] = {
             "depth_at": b.mul(deep, INT64.size_bytes) if self.has_table else b.c64(0),
             "packed": b.mul(b.add(b.mul(deep, self.width), self.lanes), size),
-            "sums": b.c64((max(r * v for r, v in self.sizes) + self.lanes) * self.lanes * size),
+            "sums": b.c64((len(self.rows) * self.waiting + self.lanes) * self.lanes * size),
         }
+        if self.conv.part is not None:
+            part = self.conv.part.elements(self.size, self.part_rows)
+            bytes_of["part"] = b.mul(b.add(part, self.lanes), size)
         out: dict[str, Expr] = {}
         at: Expr = b.c64(0)
         for name, count in bytes_of.items():
             out[name] = at
             at = b.add(at, b.mul(b.ceil_div(count, LINE), LINE))
         return {**out, "end": at}
+
+    @property
+    def part_rows(self) -> Expr:
+        """The most rows of pixels that a padded part of the image is for."""
+        assert self.conv.part is not None
+        return self.conv.part.most_rows(self.size, self.part_elements)
 
     # ---- packing
 
@@ -118,7 +138,8 @@ class SlidingNest(Nest):
         taps = tuple((t, tuple(range(rows))) for t in range(self.taps))
         places = (tile.columns, rows) if self.is_turned else (rows, tile.columns)
         levels = (Level(None, None),) * len(c.sums[:-1])
-        return TapKernel(tile, taps, c.step(c.pixel), c.step(c.tap), None, *places, levels)
+        steps = c.step(c.pixel), c.step(c.tap)
+        return TapKernel(tile, taps, *steps, None, *places, levels, self.waiting)
 
     def tiles(self) -> Iterator[Function]:
         """Yield the micro-kernels, and what picks one by rows and vectors."""
@@ -145,15 +166,29 @@ class Cut:
     least: Expr
     larger: Expr
 
+    def rows(self, tile: Expr) -> Expr:
+        """Return the pixels of a tile."""
+        more = b.select(b.compare("<", tile, self.larger), b.c64(1), b.c64(0))
+        return b.add(self.least, more)
+
+    def first(self, tile: Expr) -> Expr:
+        """Return its first pixel."""
+        return b.add(b.mul(tile, self.least), b.min64(tile, self.larger))
+
 
 def phase(nest: SlidingNest) -> list[Function]:
     """Return the functions, the phase last."""
     chunks = Let(nest.var("chunks"), b.plan_param(nest.param))
     head = [chunks, *nest.head(), Let(nest.var("depth"), nest.depth)]
+    made: list[Function] = []
+    if nest.conv.part is not None:
+        head += [nest.area("part", nest.dtype), Let(nest.var("part_rows"), nest.part_rows)]
+        made.append(pad_line(nest.name("pad"), nest.dtype, nest.lanes))
     body = b.block(head, b.loop(nest.var("task"), b.BEGIN, b.END, _task(nest)))
     whole = nest.operands.declare(b.block(body, Return(b.const(0, INT32))))
     return [
         nest.pack,
+        *made,
         *nest.tiles(),
         nest.store.function(nest.name("store")),
         b.phase_function(nest.name("convolution"), whole),
@@ -183,10 +218,53 @@ def _task(nest: SlidingNest) -> Stmt:
     inner = Lets(nest.var)
     named = [(f"at_{i.name}", nest.size(i.extent)) for i in reversed(c.lines)]
     at = digits(inner, nest.var("line"), named)
-    point = dict(zip((i.name for i in reversed(c.lines)), at, strict=True))
-    line = _line(nest, {**panel, **point}, (first, columns, vectors), cut)
-    walk = b.loop(nest.var("line"), begin, end, inner.stmts, line)
+    point = {**panel, **dict(zip((i.name for i in reversed(c.lines)), at, strict=True))}
+    block_of = first, columns, vectors
+    if c.part is None:
+        line = _line(nest, point, point, block_of, cut)
+        walk: Stmt = b.loop(nest.var("line"), begin, end, inner.stmts, line)
+    else:
+        walk = _parts(nest, c.part, (begin, end), inner.stmts, point, block_of, cut)
     return b.block(where.stmts, _pack(nest, panel, first, columns), walk)
+
+
+def _parts(
+    nest: SlidingNest,
+    part: Part,
+    span: tuple[Expr, Expr],
+    where: Sequence[Stmt],
+    point: Point,
+    block: tuple[Expr, Expr, Expr],
+    cut: Cut,
+) -> Stmt:
+    """Return the lines [begin, end), for some of which a part of the image is made at once.
+
+    where: what declares the point of the first of them.
+    """
+    begin, end = span
+    line, rows, nth = nest.var("line"), nest.var("rows_of_part"), nest.var("nth")
+    image = nest.operands.pointer(part.image.buffer)
+    names = nest.name("pad"), nest.pointer("part"), image
+    make = make_part(part, *names, nest.size, nest.var, point, rows)
+    if part.row is None:
+        return b.loop(line, begin, end, where, make, _line(nest, point, {}, block, cut))
+    name = part.row.name
+    first = point[name]
+    most = b.min64(b.sub(nest.size(part.row.extent), first), b.sub(end, line))
+    here = {**point, name: b.add(first, nth)}
+    return b.block(
+        Let(rows, b.c64(1), mutable=True),
+        b.loop(
+            line,
+            begin,
+            end,
+            where,
+            b.assign(rows, b.min64(nest.var("part_rows"), most)),
+            make,
+            b.loop(nth, 0, rows, _line(nest, here, {name: nth}, block, cut)),
+            step=rows,
+        ),
+    )
 
 
 def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
@@ -206,39 +284,71 @@ def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
     return b.block(Eval(Call(nest.pack.name, args, None)), nest.end_of_packed(depth, columns))
 
 
-def _line(nest: SlidingNest, point: Point, block: tuple[Expr, Expr, Expr], cut: Cut) -> Stmt:
-    """Return the tiles of a line, under a block: its first column, columns and vectors."""
+def _line(
+    nest: SlidingNest,
+    point: Point,
+    there: Point,
+    block: tuple[Expr, Expr, Expr],
+    cut: Cut,
+) -> Stmt:
+    """Return the tiles of a line, under a block: its first column, columns and vectors.
+
+    there: the point in what is read of the image.
+    """
     c, p = nest.conv, nest.problem
     first, columns, vectors = block
-    heads: list[Stmt] = []
+    known = Lets(nest.var)
+    around = c.sums[:-1]
+    counts = [nest.size(i.extent) for i in around]
+    moves = [b.mul(nest.size(extent_of(c.sums[n + 1 :])), columns) for n in range(len(around))]
+    image: Expr = b.c64(0)  # of the first tap that exists
+    weights: Expr = b.c64(0)
+    slid = None if c.part is None else c.part.taps(nest.size, point)
+    if slid is not None and slid[0] in around:
+        n = around.index(slid[0])
+        start = known.let("first_tap", slid[1])
+        counts[n] = known.let("taps", slid[2])
+        image = b.mul(start, nest.size(p.a.stride(slid[0].name)))
+        weights = b.mul(start, moves[n])
+    heads: list[Stmt] = known.stmts
     named = (("a", p.a), ("c", p.c), *((x.param, x.operand) for x in nest.finish.accesses))
     for name, x in named:
-        at = b.offset(nest.operands.pointer(x.buffer), place_of(nest, x, point))
+        base, where = nest.operands.pointer(x.buffer), point
+        if name == "a":
+            base, where = base if c.part is None else nest.pointer("part"), there
+        begins = place_of(nest, x, where)
+        at = b.offset(base, b.add(begins, image) if name == "a" else begins)
         heads.append(Let(nest.origin(f"{name}_at", x), at))
-    one, none = b.c64(1), b.c64(0)
     tile, rows, pixel = nest.var("tile"), nest.var("rows"), nest.var("pixel")
     place = (first, pixel) if nest.is_turned else (pixel, first)
-    around = c.sums[:-1]
-    inner = (extent_of(c.sums[n + 1 :]) for n in range(len(around)))
+    done, begin, group = nest.var("waiting"), nest.var("first_pixel"), nest.var("group")
     args = (
         rows,
         vectors,
         b.offset(nest.origin("a_at", p.a), b.mul(pixel, c.step(c.pixel))),
-        nest.pointer("packed"),
-        nest.pointer("sums"),
+        b.offset(nest.pointer("packed"), weights),
+        b.offset(nest.pointer("sums"), b.mul(done, nest.lanes)),
         reach(nest, "c_at", p.c, True, place),
         nest.size(row_of(nest, p.c)),
         nest.size(p.a.stride(c.lines[-1].name)) if c.lines else b.c64(0),
         *(nest.size(p.a.stride(i.name)) for i in around),
-        *(nest.size(i.extent) for i in around),
-        *(b.mul(nest.size(count), columns) for count in inner),
+        *counts,
+        *moves,
         columns,
     )
-    body = b.block(
-        Let(rows, b.add(cut.least, b.select(b.compare("<", tile, cut.larger), one, none))),
-        Let(pixel, b.add(b.mul(tile, cut.least), b.min64(tile, cut.larger))),
+    compute = b.block(
+        Let(rows, cut.rows(tile)),
+        Let(pixel, b.add(begin, done)),
         Eval(Call(nest.name("tile"), args, None)),
-        stores(nest, rows, columns, pixel, first),
+        b.assign(done, b.add(done, rows)),
+    )
+    last = b.min64(b.add(group, nest.at_once), cut.tiles)
+    body = b.block(
+        Let(done, b.c64(0), mutable=True),
+        Let(begin, cut.first(group)),
+        b.loop(tile, group, last, compute),
+        stores(nest, done, columns, begin, first, b.c64(nest.waiting)),
     )
     has_pixels = b.compare(">", nest.size(c.pixel.extent), 0)
-    return b.block(heads, b.when(has_pixels, b.loop(tile, 0, cut.tiles, body)))
+    walk = b.loop(group, 0, cut.tiles, body, step=nest.at_once)
+    return b.block(heads, b.when(has_pixels, walk))
