@@ -85,7 +85,8 @@ ROOMS = {
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
-    "tcdsl/profiler": "grammar/text grammar/check codegen/runtime codegen/program tcdsl/calls",
+    "tcdsl/profiler": "grammar/text grammar/check codegen/runtime codegen/program tcdsl/calls"
+    " tcdsl/calls/process",
     "tcdsl/autograd": "tcdsl/profiler tcdsl/core tcdsl/ops tcdsl/chance",
     "tcdsl/tensors": "grammar/text tcdsl/core tcdsl/chance tcdsl/ops",
     "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",

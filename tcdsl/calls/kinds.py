@@ -18,9 +18,9 @@ import numpy as np
 from tcdsl.calls import record
 from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.origin import check_given
+from tcdsl.calls.bindings.traced import IS_LESS, IS_NO_LESS, IS_NOT_ZERO, Asked, size_of
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.process.bounded import thinned
-from tcdsl.calls.traced import IS_LESS, IS_NO_LESS, IS_NOT_ZERO, Asked, size_of
 from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
 from tcdsl.grammar.text.dataclass import dataclass

@@ -41,8 +41,8 @@ def profile(
     """Run a Python SCRIPT with its ARGUMENTS, and print which kernels its time went to.
 
     Times are those of kernels on the host; rates are what the texts count, by these times. The
-    table comes when the script ends, fails or is interrupted. Compilers run in a first run: what
-    they take stands in no row.
+    table comes when the script ends, fails or is interrupted. `prepare NAME` is the wait for an
+    executable: long in a first run, where compilers make it.
     """
     if trace is not None:
         check_writable(trace, "--trace")

@@ -5,7 +5,8 @@
     print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
 
 An event is a call of a kernel; its time is that of the kernel alone, its name that of the
-definition. Times are those of the host: calls on a GPU are not among them.
+definition. A call of new sizes or types waits for its executable: `prepare NAME`, long where a
+compiler runs. Times are those of the host: calls on a GPU are not among them.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import NamedTuple
 
+from tcdsl.calls.process import waits
 from tcdsl.codegen import runtime
 from tcdsl.codegen.runtime import Entry, Launcher
 
@@ -50,7 +51,7 @@ class Recording:
         with _lock:
             _hand_out()
             _open.append(self)
-            runtime.trace(True)
+            _listen()
         self.start_ns = time.perf_counter_ns()
 
     def stop(self) -> None:
@@ -61,7 +62,7 @@ class Recording:
             self.end_ns = time.perf_counter_ns()
             _hand_out()
             _open.remove(self)
-            runtime.trace(bool(_open))
+            _listen()
 
 
 def label(name: str, start_ns: int) -> None:
@@ -77,6 +78,16 @@ def is_recording() -> bool:
     return bool(_open)
 
 
+def _listen() -> None:
+    """Hear of calls, and of what they wait for, while there are recordings."""
+    runtime.trace(bool(_open))
+    waits.listeners[:] = [_prepared] if _open else []
+
+
+def _prepared(name: str, start_ns: int) -> None:
+    label(f"prepare {name}", start_ns)
+
+
 def _hand_out() -> None:
     """Give what the launcher has kept to whoever was listening."""
     calls, lost = runtime.traced()
@@ -90,7 +101,7 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     _open.clear()
-    runtime.trace(False)
+    _listen()
     runtime.traced()
 
 

@@ -10,12 +10,13 @@ from tcdsl.calls.bindings.executables import Compiled, Sizes
 from tcdsl.calls.bindings.meanwhile import Layouts, Meanwhile
 from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature
+from tcdsl.calls.bindings.traced import are_apart
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
-from tcdsl.calls.traced import are_apart
+from tcdsl.calls.process.waits import waiting
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
@@ -123,7 +124,7 @@ class Variant(Meanwhile):
         with self._lock:
             found = self._serving.get(key)
             if found is None:
-                with stack_for(self.name):
+                with stack_for(self.name), waiting(self.name):
                     found = self._choose(sizes, layouts, tuned, advised, is_small, view)
                 self._serving = thinned(self._serving, _MAX_SERVED)
                 self._serving[key] = found

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.calls.bindings.traced import IS_LESS, IS_ZERO, Asked, size_of
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.kinds import Kinds
-from tcdsl.calls.traced import IS_LESS, IS_ZERO, Asked, size_of
 
 pytestmark = pytest.mark.cc
 
