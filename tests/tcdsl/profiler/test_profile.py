@@ -49,7 +49,7 @@ def test_a_call_is_told_with_its_shapes_and_the_work_that_its_text_counts(
     assert [e.name for e in events] == ["product"] * 4
     assert [e.input_shapes for e in events] == [((5, 7), (7, 3))] * 3 + [((3, 7), (7, 5))]
     assert all(e.flops == product.flops(a, b) == 2 * 5 * 7 * 3 for e in events)
-    assert events[0].work.bytes == product.bytes(a, b)
+    assert events[0].work == (product.flops(a, b), product.bytes(a, b))
     assert all(0 < e.cpu_time < prof.events().wall_ns / 1e3 for e in events)
     sums = prof.key_averages(group_by_input_shape=True)
     assert [e.count for e in sums if e.is_kernel] == [3, 1]
