@@ -109,9 +109,15 @@ def rows_of(call: Call) -> Iterator[tuple[str, float, dict[str, Callable[[], Any
 
 def timed(name: str, aim: float, both: dict[str, Callable[[], Any]], seconds: float) -> Row:
     """Return the microseconds of both libraries."""
-    check(name, {library: call() for library, call in both.items()})
+    check(name, {library: seeded(library, call) for library, call in both.items()})
     us = side_by_side(both, seconds)
     return {"name": name, "aim": aim, **us, "ratio": us["torch"] / us["ours"]}
+
+
+def seeded(library: str, call: Callable[[], Any]) -> Any:
+    """Return the result of a call whose numbers of chance are those of one seed."""
+    LIBRARIES[library].manual_seed(1)
+    return call()
 
 
 def side_by_side(both: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:

@@ -119,7 +119,7 @@ POINTWISE = (
     "mse_loss(x, y)", "l1_loss(x, y)", "smooth_l1_loss(x, y)", "binary_cross_entropy(x, y)",
     "binary_cross_entropy_with_logits(x, y)", "kl_div(x, y)", "poisson_nll_loss(x, y)",
     "soft_margin_loss(x, y)", "huber_loss(x, y)", "margin_ranking_loss(x, y, z)",
-    "hinge_embedding_loss(x, y)", "cat((x, y))", "stack((x, y))",
+    "hinge_embedding_loss(x, y)", "cat((x, y))", "stack((x, y))", "lgamma", "digamma",
 )  # fmt: skip
 MATRICES = (
     "x + r", "x + c", "x.t() + y", "x.sum(0)", "x.sum(1)", "x.mean(0)", "x.mean(1)", "x.prod(1)",
@@ -127,6 +127,8 @@ MATRICES = (
     "amin(x, 0)", "multilabel_soft_margin_loss(x, y)", "cross(x[:, :3], y[:, :3], 1)",
     "logsumexp(x, 1)", "softmax(x, 1)", "softmax(x, 0)", "log_softmax(x, 1)", "softmin(x, 1)",
     "cumsum(x, 1)", "cumsum(x, 0)", "cumprod(x, 1)", "cross_entropy(x, i)", "nll_loss(x, i)",
+    "cross_entropy(x, i, r)", "nll_loss(x, i, r)", "rms_norm(x, (r.shape[0],))",
+    "cross_entropy(x, i, label_smoothing=0.1)", "scaled_dot_product_attention(x, y, z)",
     "multi_margin_loss(x, i)",
     "multilabel_margin_loss(x[:, :20], j[:, :20] % 20)", "cosine_similarity(x, y)",
     "pairwise_distance(x, y)",
@@ -145,6 +147,9 @@ IMAGES = (
     "local_response_norm(x, 3)", "pad(x, (1, 1, 1, 1))", "pad(x, (2, 1, 1, 2), mode='reflect')",
     "interpolate(x, scale_factor=2)", "x.permute(0, 2, 3, 1).contiguous()",
     "interpolate(x, scale_factor=2, mode='bilinear', align_corners=False)",
+    "interpolate(x, scale_factor=0.5, mode='area')", "interpolate(x, scale_factor=1.7)",
+    "interpolate(x, scale_factor=1.7, mode='area')",
+    "interpolate(x, scale_factor=2, mode='bicubic', align_corners=False)",
     "conv1d(x.flatten(2), w.flatten(2), padding=4)", "max_pool1d(x.flatten(2), 2)",
     "conv3d(x.unsqueeze(2), w.unsqueeze(2))", "max_pool3d(x.unsqueeze(2), (1, 2, 2))",
     "conv_transpose1d(x.flatten(2), w.flatten(2))", "avg_pool1d(x.flatten(2), 2)",
@@ -175,36 +180,56 @@ WITHOUT_GRADIENT = (
     "x.copy_(y)", "x.fill_(0.5)", "x.zero_()",
 )  # fmt: skip
 
-# The rest of the surface, of few elements and without the way back: calls that cost what Python
-# does for them.
-OF_FEW = {
+# The rest of the surface. Its ways back are those of what stands above, or are too rare.
+REST = {
     "vector": (
-        "aminmax(x)", "arange(0.0, 1000.0)", "argsort(k, stable=True)", "argsort(x)", "bincount(k)",
+        "aminmax(x)", "arange(0.0, 1.0 * len(x))", "argsort(k, stable=True)",
+        "argsort(x, stable=True)", "allclose(x, y)", "bernoulli(x)", "bincount(k)",
         "bucketize(x, y.sort()[0])", "cat((x, x, x, x, x, x, x, x))", "column_stack((x, y))",
-        "combinations(x[:45])", "count_nonzero(x)", "cummax(x, 0)[0]", "cummin(x, 0)[0]",
-        "diag_embed(x[:32])", "diff(x)", "fmax(x, y)", "gcd(k, i)", "histc(x, 10, 0.0, 1.0)",
-        "hstack((x, y))", "hypot(x, y)", "index_add(x, 0, i, y)", "index_put(x, (i,), y, True)",
-        "index_reduce(x, 0, i, y, 'amax')", "isin(k, k[:10])", "isin(x, y)", "kron(x[:32], y[:32])",
-        "kthvalue(x, 10)[0]", "linspace(0, 1, 1000)", "logaddexp(x, y)", "logcumsumexp(x, 0)",
-        "masked_scatter(x, b, y)", "median(k)", "median(x)", "mode(k)[0]", "mode(x)[0]", "msort(x)",
-        "nan_to_num(x)", "nanmedian(x)", "ones(1000)", "outer(x[:32], y[:32])", "polygamma(1, x)",
-        "pow(x, 1)", "put(x, i, y)", "quantile(x, 0.5)", "repeat_interleave(x, 2)",
+        "count_nonzero(x)", "cummax(x, 0)[0]", "cummin(x, 0)[0]", "diff(x)", "dropout(x)",
+        "equal(x, x + 0)", "fmax(x, y)", "gcd(k, i)", "hann_window(len(x))",
+        "hann_window(len(x), dtype=float64)", "histc(x, 10, 0.0, 1.0)", "hstack((x, y))",
+        "hypot(x, y)", "index_add(x, 0, i, y)", "index_put(x, (i,), y, True)",
+        "index_reduce(x, 0, i, y, 'amax')", "isin(k, k[:10])", "isin(x, y)", "kthvalue(x, 10)[0]",
+        "lcm(k, k + 1)", "linspace(0, 1, len(x))", "logaddexp(x, y)", "logcumsumexp(x, 0)",
+        "masked_scatter(x, b, y)", "masked_select(x, b)", "median(k)", "median(x)", "mode(k)[0]",
+        "mode(x)[0]", "msort(x)", "nan_to_num(x)", "nanmedian(x)", "normal(x, y)", "ones(len(x))",
+        "poisson(x)", "poisson(50 * x)", "polygamma(1, x)", "pow(x, 1)", "put(x, i, y)",
+        "quantile(x, 0.5)", "randint(9, (len(x),))", "randperm(len(x))", "repeat_interleave(x, 2)",
         "repeat_interleave(x, k % 3)", "rrelu(x, training=True)", "scatter(x, 0, i, y)",
         "searchsorted(y.sort()[0], x)", "sort(k)[0]", "stack((x, x, x, x, x, x, x, x))",
-        "std_mean(x)", "take(x, i)", "topk(k, 10)[0]", "tril_indices(32, 32)",
-        "triu_indices(32, 32)", "unique_consecutive(k)", "vdot(x, y)", "vstack((x, y))", "x.eq_(y)",
-        "x.half()", "x.masked_scatter_(b, y)", "x.pow_(1)", "x.put_(i, y)", "x.tolist()",
-        "x.where(b, y)", "xlogy(x, y)", "zeros(1000)",
+        "std_mean(x)", "take(x, i)", "topk(k, 10)[0]", "trapezoid(x)", "unique_consecutive(k)",
+        "vdot(x, y)", "vstack((x, y))", "x.bernoulli_(0.3)", "x.bfloat16().float()", "x.cauchy_()",
+        "x.clamp_(0.2, 0.7)", "x.double()", "x.eq_(y)", "x.exponential_()", "x.geometric_(0.3)",
+        "x.half()", "x.index_fill_(0, i, 0.5)", "x.masked_fill_(b, 0.5)", "x.masked_scatter_(b, y)",
+        "x.neg_()", "x.normal_()", "x.pow_(1)", "x.put_(i, y, True)", "x.random_(0, 100)",
+        "x.sigmoid_()", "x.tolist()", "x.uniform_()", "x.where(b, y)", "xlogy(x, y)",
+        "zeros(len(x))",
     ),
     "matrix": (
-        "aminmax(x, dim=1)", "block_diag(x, y)", "cdist(x, y)", "chunk(x, 4)", "corrcoef(x)",
-        "cov(x)", "movedim(x, 0, 1)", "nonzero(b)", "pdist(x)", "unbind(x)", "vander(r)",
-        "x.argmax(1)", "x.fill_diagonal_(1.0)", "x.index_put_((i, i), r)", "x.kthvalue(5, 1)[0]",
-        "x.median(1)[0]", "x.mode(1)[0]", "x.sort(1)[0]", "x.tril_()", "x[i, i]",
+        "aminmax(x, dim=1)", "all(b, 1)", "any(b, 0)", "block_diag(x, y)", "cdist(x, y)",
+        "chunk(x, 4)", "corrcoef(x)", "cov(x)", "cummax(x, 1)[0]", "cummin(x, 0)[0]",
+        "embedding_bag(j, x)", "index_copy(x, 0, i, y)", "index_fill(x, 1, i, 0.5)",
+        "movedim(x, 0, 1)", "multinomial(x, 2)", "nonzero(b)", "pdist(x)", "renorm(x, 2, 0, 1.0)",
+        "split(x, 3)", "tril_indices(*x.shape)", "triu_indices(*x.shape)", "unbind(x)", "vander(r)",
+        "var_mean(x, 1)", "x.argmax(0)", "x.argmax(1)", "x.argsort(1, stable=True)",
+        "x.fill_diagonal_(1.0)", "x.index_put_((i, i), r)", "x.kthvalue(5, 1)[0]", "x.median(1)[0]",
+        "x.mode(1)[0]", "x.scatter(0, j, y)", "x.sort(1)[0]", "x.topk(5, 1)[0]", "x.tril_()",
+        "x.triu_()", "x[i, i]",
     ),
-    "images": ("channel_shuffle(x, 2)",),
-    "products": ("addmm(r, x, y)", "chain_matmul(x, y, x)", "inner(x, y)", "x.addmm_(x, y)"),
+    "images": (
+        "channel_shuffle(x, 2)", "unfold(x, 3)", "pixel_unshuffle(x[..., :4, :4], 2)",
+        "fold(unfold(x, 2, stride=2), [n // 2 * 2 for n in x.shape[2:]], 2, stride=2)",
+    ),
+    "products": (
+        "addmm(r, x, y)", "chain_matmul(x, y, x)", "det(x)", "inner(x, y)", "inverse(x)",
+        "tensordot(x, y, 1)", "x.addmm_(y, y)",
+    ),
 }  # fmt: skip
+# Of few elements, whatever the size of the others.
+OF_FEW = (
+    "combinations(x[:45])", "diag_embed(x[:32])", "kron(x[:32], y[:32])", "outer(x[:32], y[:32])",
+)  # fmt: skip
 
 
 BY_OPERATOR = ("div", "eq", "ge", "gt", "le", "lt", "mul", "ne", "sub")  # rows write those
@@ -222,9 +247,9 @@ def calls() -> Iterator[Call]:
             for text in expressions:
                 whole = f"{text}(x)" if text.isidentifier() else text
                 yield Call(f"{whole}, {kind} {count:,}", whole, kind, count, 0.9, True)
-        if count == SIZES[0]:
-            for kind, expressions in OF_FEW.items():
-                for text in expressions:
-                    yield Call(f"{text}, {kind} {count:,}", text, kind, count, 0.9)
-        for text in WITHOUT_GRADIENT:
-            yield Call(f"{text}, vector {count:,}", text, "vector", count, 0.9)
+        rest = {**REST, "vector": (*REST["vector"], *WITHOUT_GRADIENT)}
+        for kind, expressions in rest.items():
+            for text in expressions:
+                yield Call(f"{text}, {kind} {count:,}", text, kind, count, 0.9)
+    for text in OF_FEW:
+        yield Call(f"{text}, vector {SIZES[0]:,}", text, "vector", SIZES[0], 0.9)
