@@ -23,7 +23,6 @@ TC_FN tc_f64 tc_lgamma_f64(tc_f64 x) { /* lgamma itself writes a global */
   int sign;
   return lgamma_r(x, &sign);
 }
-TC_FN tc_f32 tc_lgamma_f32(tc_f32 x) { return (tc_f32)tc_lgamma_f64(x); }
 TC_FN tc_f64 tc_atan2_f64(tc_f64 y, tc_f64 x) { return atan2(y, x); }
 TC_FN tc_f64 tc_pow_f64(tc_f64 x, tc_f64 y) { return pow(x, y); }
 TC_FN tc_f64 tc_exp10_f64(tc_f64 x) { return pow(10.0, x); } /* exp10 is not in every libm */
