@@ -14,6 +14,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tcdsl.codegen.choose.kept import Kept, kept
 from tcdsl.codegen.forms.base.lowered import Phase
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.loops import build as b
@@ -38,7 +39,8 @@ from tcdsl.codegen.loops.loopir import (
     Type,
     Var,
 )
-from tcdsl.codegen.loops.walk import map_stmt, walk_stmt
+from tcdsl.codegen.loops.verify_data import keeps_the_law
+from tcdsl.codegen.loops.walk import map_stmt, sub_stmts, walk_stmt
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.program import Program
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32, INT64
@@ -84,7 +86,8 @@ def joined(
         if not all(p.function in made or _is_point(p, known[p.function]) for p in parts):
             continue
         made |= {p.function: _apart(known[p.function]) for p in parts if p.function in known}
-        function, phase = _one(program, spec, f"{prefix}_loop{k}", k, parts)
+        texts = [made[p.function] for p in parts]
+        function, phase = _one(program, spec, f"{prefix}_loop{k}", k, parts, texts)
         made[function.name] = function
         found[first:last] = [(found[last - 1][0], phase)]
         fewer = last - first - 1
@@ -104,21 +107,36 @@ def _is_point(phase: Phase, function: Function) -> bool:
 
 
 def _one(
-    program: Program, spec: Spec, name: str, k: int, parts: Sequence[Phase]
+    program: Program,
+    spec: Spec,
+    name: str,
+    k: int,
+    parts: Sequence[Phase],
+    texts: Sequence[Function],
 ) -> tuple[Function, Phase]:
-    """Return the phase that runs others for each turn of a loop."""
+    """Return the phase that runs others for each turn of a loop; as text where numbers are kept."""
     operands, loop = Operands(program, spec, {}), program.loops[k]
     low, high = operands.size(loop.low), operands.size(loop.high)
     at = b.i64(operands.local("at"))
     turn = b.pointer(operands.local("turn"), INT64)
     its = Let(turn, Cast(Field(b.ARGS, "turn", Opaque("tc_i64 *")), turn.type))
     step = b.assign(b.load(turn, k), b.call(OPAQUE, at, type=I64))
-    turns = b.loop(at, low, high, step, [_step(p.function) for p in parts])
-    body = operands.declare(b.when(b.compare(">", b.END, b.BEGIN), its, turns))
+    *ends, _ = sub_stmts(b.block(operands.declare(b.loop(at, low, high)), step))
+
+    def function(one: Kept) -> Function:
+        turns = b.loop(at, low, high, step, one.turn)
+        begun = b.when(b.compare(">", b.END, b.BEGIN), its, one.before, turns, one.behind)
+        lets = [x for x in ends if x not in one.named]
+        return b.phase_function(name, b.block(lets, one.named, begun, Return(b.const(0, INT32))))
+
+    text = kept(operands, texts)
+    made = None if text is None else function(text)
+    if made is None or not keeps_the_law(made):
+        made = function(Kept(tuple(_step(p.function) for p in parts)))
     each = functools.reduce(lambda x, y: b.arith("+", x, y), (p.cost_ns for p in parts))
     extent = b.cast(b.max64(0, b.sub(high, low)), Scalar(FLOAT64))
     phase = Phase(name, b.c64(1), b.arith("*", extent, each))
-    return b.phase_function(name, b.block(body, Return(b.const(0, INT32)))), phase
+    return made, phase
 
 
 def _step(function: str) -> Stmt:

@@ -89,6 +89,15 @@ def verify_addresses(unit: Unit, checked: Checked | None = None) -> None:
                 foreign[name] |= {p.name for p, is_foreign in handed if is_foreign}
 
 
+def keeps_the_law(f: Function) -> bool:
+    """Whether a phase that calls no other function has only addresses that the law allows."""
+    try:
+        _Walk(f, {p.name for p in f.params}).check()
+    except InternalError:
+        return False
+    return True
+
+
 @dataclass(slots=True)
 class _Facts:
     """What holds where a statement stands.
