@@ -189,6 +189,19 @@ class Generator:
             drawn: Tensor = row.narrow(0, end - count, count)
             return drawn
 
+    def mark(self) -> int:
+        """Return where the numbers are, for `give_back`."""
+        return self._at
+
+    def give_back(self, count: int, mark: int) -> None:
+        """Let the last words be drawn again, unless some were drawn since that mark.
+
+        They are of one draw, of no more than half of the words that are kept.
+        """
+        with self._lock.held:
+            if self._at == mark:
+                self._at -= count
+
     def _made_row(self, count: int) -> Tensor:
         from tcdsl.core import from_numpy  # late: who only draws seeds needs no tensors
 

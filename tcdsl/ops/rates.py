@@ -28,7 +28,6 @@ _gamma_below = ops.op("gamma_below", vjp=None)
 _gamma_slope = ops.op("gamma_slope", vjp=None)
 
 _SMALL = 10.0  # events expected below it are counted step by step, others drawn and refused
-_MOST = 1e12  # above it the logarithms of probabilities have too few digits
 
 
 def _rows(*tensors: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
@@ -77,11 +76,14 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         raise not_for("poisson_cpu", input.dtype)
     shape, rows = _rows(input)
     rate: Any = rows[0]
-    if not ((rate >= 0) & (rate <= _MOST)).all().item():
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative and below 1e12")
+    refused = "invalid Poisson rate, expected rate to be non-negative and below 1e12"
     if not input._device:
         found = turns.poisson(rate, _source(generator))
+        if found is None:
+            raise RuntimeError(refused)
         return to(found.reshape(shape), input.dtype)
+    if not ((rate >= 0) & (rate <= turns.LARGEST)).all().item():
+        raise RuntimeError(refused)
     few = _poisson(rate.clamp(max=_SMALL), _uniform(rate, generator), _terms(_SMALL, _SMALL))
     many = _until_taken(few, rate >= _SMALL, _poisson_try, (rate,), generator)
     return to(many.reshape(shape), input.dtype)
@@ -98,7 +100,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     shape, rows = _rows(count, prob)
     trials: Any = rows[0].floor()
     p: Any = rows[1]
-    if not ((trials >= 0) & (trials <= _MOST)).all().item():
+    if not ((trials >= 0) & (trials <= turns.LARGEST)).all().item():
         raise RuntimeError("binomial: expected counts of 0 or more, and below 1e12")
     if not ((p >= 0) & (p <= 1)).all().item():
         raise RuntimeError("binomial: expected probabilities from 0 to 1")

@@ -17,10 +17,13 @@ from tcdsl.ops.table import Family
 
 ops = Family(__file__)
 _poisson = ops.op("poisson_turns", vjp=None)
+_poisson_needs = ops.op("poisson_needs", vjp=None)
 _binomial = ops.op("binomial_turns", vjp=None)
 _gamma = ops.op("gamma_turns", vjp=None)
 
 _PART = 1 << 16  # numbers are drawn at once
+_MOST = 1 << 14  # the same of those that may be given back
+LARGEST = 1e12  # rate: above it the logarithms of probabilities have too few digits
 _THIRD = 0.3333333432674408  # PyTorch's, of float32
 _BEGIN = 4.0  # a step of `gamma_turns`
 
@@ -29,10 +32,13 @@ def _drawn(op: Any, rows: tuple[Any, ...], source: Generator, *state: Any) -> tu
     """Return the draws of all elements of rows of float64, and the state they end in."""
     made, at, count = rows[0] * 0, 0, rows[0].numel()
     while at < count:
-        numbers = made.new_empty(min(count - at, _PART))
+        n = min(count - at, _PART)  # of which each element takes one at least
+        numbers = made.new_empty(n)
         drawing.uniform(numbers, source, 0.0, 1.0)
-        made, after, *rest = op(*rows, numbers, made, at, *state)
-        at, state = after.item(), tuple(r.item() for r in rest)
+        here = made.narrow(0, at, n)
+        drawn, after, *rest = op(*(r.narrow(0, at, n) for r in rows), numbers, here, 0, *state)
+        here.copy_(drawn)
+        at, state = at + after.item(), tuple(r.item() for r in rest)
     return made, *state
 
 
@@ -44,12 +50,44 @@ def _of_some(is_some: Any, rows: tuple[Any, ...], others: Any, draw: Any) -> Any
 
 
 def poisson(rate: Any, source: Generator) -> Any:
-    """Draw numbers of events by rates, both of float64, shape (N,)."""
+    """Draw numbers of events by rates, both of float64, shape (N,); None if a rate is none."""
+    if not rate.numel():
+        return rate
+    total, least, greatest = (x.item() for x in _poisson_needs(rate))
+    if not (least >= 0 and greatest <= LARGEST):
+        return None
+    if least > 0:
+        return _poisson_of_all(rate, total / rate.numel(), source)
+    is_some = rate > 0
+    some = rate[is_some]
+    each = total / max(1, some.numel())
+    return (rate * 0).masked_scatter(is_some, _poisson_of_all(some, each, source))
 
-    def draw(rate: Any) -> Any:
-        return _drawn(_poisson, (rate,), source, -1.0, 1.0)[0]
 
-    return _of_some(rate > 0, (rate,), rate * 0, draw)
+def _poisson_of_all(rate: Any, each: float, source: Generator) -> Any:
+    """Draw by rates above 0, which take about so many numbers each.
+
+    As many are drawn at once, and what is not taken is given back.
+    """
+    made, at, count = rate, 0, rate.numel()
+    state: tuple[float, ...] = (-1.0, 1.0, 0.0)
+    while at < count:
+        few = (count - at) * each
+        n = min(int(few + 3 * few**0.5) + 8, _MOST)
+        size = min(count - at, n)
+        numbers = rate.new_empty(n)
+        drawing.uniform(numbers, source, 0.0, 1.0)
+        mark = source.mark()
+        rates = rate if size == count else rate.narrow(0, at, size)
+        drawn, after, *rest, used = _poisson(rates, numbers, *state)
+        source.give_back(2 * (n - used.item()), mark)
+        done = after.item()
+        if done == count:
+            return drawn
+        made = rate.new_empty(count) if made is rate else made
+        made.narrow(0, at, size).copy_(drawn)
+        at, state = at + done, tuple(r.item() for r in rest)
+    return made
 
 
 def binomial(trials: Any, p: Any, source: Generator) -> Any:
