@@ -10,7 +10,9 @@ from tcdsl.ops.rules import Operands, TypeRule, broadcast, not_for, promote
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
-_STEPS = {7: 13, 10: 17, 15: 24, 24: 37, 31: 47, 52: 77, 63: 93}  # by the bits of the greatest
+# Of Euclid's algorithm, by the bits of the greatest: as many as the largest neighbours among
+# Fibonacci's numbers take.
+_STEPS = {7: 13, 10: 17, 15: 24, 24: 37, 31: 47, 52: 77, 63: 93}
 
 
 def _whole(name: str) -> TypeRule:
@@ -29,14 +31,14 @@ _greatest = ops.op("greatest", types=promote, shape=broadcast, vjp=None)
 
 
 @cache
-def _op(name: str, bits: int, product: str) -> Op:
+def _op(name: str, bits: int, steps: int, product: str) -> Op:
     """Return the op for integers of so many bits, whose product is formed in a type.
 
     In floats that hold them quotients are right once they are cut: a / b is 1 / b at least below
     the next integer, more than rounding takes it up. Each step is a statement, so that they stay in
     registers; integers that no float holds go through a loop.
     """
-    types, steps = _whole(name), _STEPS[bits]
+    types = _whole(name)
     if bits > 52:
         return ops.op(name, types=types, shape=broadcast).with_generics(STEPS=steps)
     kind = "float32" if bits <= 24 else "float64"
@@ -63,12 +65,19 @@ def _op(name: str, bits: int, product: str) -> Op:
 
 def _called(name: str, input: Tensor, other: Tensor) -> Tensor:
     types = _whole(name)((input, other))
-    bits = 8 * types.itemsize - types.is_signed
+    bits = few = _room(8 * types.itemsize - types.is_signed)
     if types.itemsize > 1:
-        bits = max(0, int(_greatest(input, other).item())).bit_length()
-    bits = next(n for n in _STEPS if bits < n or n == 63)
-    made: Tensor = _op(name, bits, "int64" if types.itemsize == 8 else "int32")(input, other)
+        of_all, of_lesser = _greatest(input, other)
+        bits, few = (_room(max(0, int(n.item())).bit_length()) for n in (of_all, of_lesser))
+    # A step for a greater one, however great, leaves two that are no greater than the lesser.
+    steps = min(_STEPS[bits], _STEPS[few] + 1)
+    made: Tensor = _op(name, bits, steps, "int64" if types.itemsize == 8 else "int32")(input, other)
     return made
+
+
+def _room(bits: int) -> int:
+    """Return the key of `_STEPS` for integers of so many bits."""
+    return next(n for n in _STEPS if bits < n or n == 63)
 
 
 def gcd(input: Tensor, other: Tensor) -> Tensor:
