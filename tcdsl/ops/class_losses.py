@@ -21,7 +21,10 @@ _multi_margin_weighted = ops.op("multi_margin_weighted")
 _multilabel_margin = ops.op("multilabel_margin")
 
 
-_BY_HAND = ("cross_entropy", "cross_entropy_mean", "nll_mean", "nll_weighted_mean")
+_BY_HAND = (
+    "cross_entropy", "cross_entropy_mean", "cross_entropy_weighted_mean", "nll_mean",
+    "nll_weighted_mean",
+)  # fmt: skip
 
 
 @cache
@@ -192,6 +195,12 @@ def cross_entropy(
             return mean  # type: ignore[no-any-return]
         elements, _ = _op("cross_entropy", classes.ndim)(scores, classes, ignore_index)
         return _by_class(elements, scores, classes, None, ignore_index, how, shape)
+    if weight is not None and how == "mean" and not (label_smoothing or weight.requires_grad):
+        scores, classes, _ = _of_classes(input, target, is_entropy=True)
+        _check_weight(input, weight)
+        op = _op("cross_entropy_weighted_mean", classes.ndim)
+        mean, _, _ = op(scores, classes, weight, ignore_index)
+        return mean  # type: ignore[no-any-return]
     from tcdsl.ops.reductions import log_softmax  # its names hide builtins
 
     logs = log_softmax(input, 0 if input.ndim == 1 else 1)

@@ -113,6 +113,7 @@ _nll, _cross_entropy = _by_rank(*_NLL), _by_rank(*_composed("cross_entropy", *_N
 _BY_FORM: dict[str, Callable[[Operands], str]] = {
     "cross_entropy": _cross_entropy,
     "cross_entropy_mean": _cross_entropy,
+    "cross_entropy_weighted_mean": _cross_entropy,
     "div": _of_numbers("DivBackward0", "MulBackward0"),
     "each_pow": _pow,
     "linear": _by_rank(
