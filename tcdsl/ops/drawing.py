@@ -96,7 +96,10 @@ def new_normal(
         if made is None:
             return None
     elif count % 16:
-        made = _new_normal_of_all(source.row(count + 16), mean, std)
+        words = source.row(count + 16)
+        groups = words.narrow(0, 0, count - count % 16).view(-1, 16)
+        last = words.narrow(0, count, 16).view(1, 16)
+        made = _new_normal_of_all(groups, last, count, mean, std)
     else:
         made = _new_normal(source.row(count).view(-1, 16), mean, std)
     return made if made.shape == shape else made.view(shape)
