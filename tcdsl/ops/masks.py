@@ -21,7 +21,7 @@ from tcdsl.ops.table import Family, in_place, publish
 from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
-_SCANNED = 1 << 14  # elements of which a scan tells which of a source they take
+_SCANNED = 1 << 14  # elements of which a scan tells which of a source they take, and NumPy is quick
 
 
 def _of_filling(operands: Operands) -> None:
@@ -30,6 +30,8 @@ def _of_filling(operands: Operands) -> None:
     broadcast_shape([tuple(mask.shape), tuple(input.shape)])
 
 
+_how_many = ops.op("how_many", vjp=None)
+_compacted = ops.op("compacted", types=first, vjp=None)
 _take = ops.op("take")
 _masked_fill = ops.op("masked_fill", types=first, shape=_of_filling)
 _masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
@@ -72,8 +74,12 @@ def true_places(mask: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
 
 def compacted(row: Tensor, mask: Tensor) -> Tensor:
     """Return the elements of a row at which a mask of it is true, without a record."""
-    kept = moved(row.detach(), 0)._array()[moved(mask, 0)._array()]
-    return moved(from_numpy(kept), row._device)
+    if row._device or row.numel() <= _SCANNED:
+        kept = moved(row.detach(), 0)._array()[moved(mask, 0)._array()]
+        return moved(from_numpy(kept), row._device)
+    count = int(_how_many(mask).item())
+    made: Tensor = _compacted(row.detach(), mask, count)
+    return made.resize_(count)
 
 
 def repeated_places(often: Tensor) -> Tensor:
