@@ -7,7 +7,7 @@ tile's first element: as vectors along the columns (a bias), as one element per 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.forms.base.expr import Values
@@ -101,6 +101,21 @@ class Finish:
     def is_plain(self) -> bool:
         """Whether sums are stored as they are."""
         return len(self.steps) == 1 and self.steps[0].value == sum_of(self.steps[0].value.dtype)
+
+    @property
+    def base(self) -> FinishAccess | None:
+        """The operand that is added to sums, along the columns, where that is all that happens."""
+        *before, last = self.steps
+        sums = {SUM} | {s.version.tensor for s in before if _is_sum(s.value, {SUM})}
+        if self.resumes or any(s.store or not _is_sum(s.value, {SUM}) for s in before):
+            return None
+        match last.value:
+            case typed.Binary("+", x, y):
+                for one, other in ((x, y), (y, x)):
+                    found = next((a for e, a in self.reads if e == other), None)
+                    if _is_sum(one, sums) and found is not None and found.along:
+                        return found
+        return None
 
     @property
     def is_long(self) -> bool:
@@ -276,6 +291,11 @@ def finish_pass(
 
 def _unrestricted(t: Type) -> Type:
     return replace(t, restrict=False) if isinstance(t, Pointer) else t
+
+
+def _is_sum(e: typed.Expr, names: Collection[str]) -> bool:
+    """Whether an expression is a sum as it is, by these names."""
+    return isinstance(e, typed.Read) and not e.subs and e.tensor in names
 
 
 def sum_of(dtype: DType) -> typed.Read:

@@ -97,8 +97,8 @@ def default(ctx: Context) -> dict[str, Value]:
     if not ctx.is_exact():
         if not has_work(ctx):
             return {"columns": side} | word
-        problem = required(ctx, Side()).problem
-        is_deep = ctx.at_least(extent_of(problem.k), _DEEP)
+        panel = replace(chosen_panel(ctx, {"columns": side} | word), shares=True, fuses=False)
+        is_deep = panel.base is not None or ctx.at_least(extent_of(panel.problem.k), _DEEP)
         return {"columns": side, "tiles": LIBRARY if is_deep else OWN} | word
     c = ctx.once("contraction default", lambda: _chosen(ctx, {"columns": side} | word))
     return {

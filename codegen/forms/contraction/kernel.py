@@ -84,8 +84,9 @@ def kernel_params(
         *stride("a_k", strides.a_k),
         pointer("b", tile.factor, const=True, restrict=True),
         *stride("b_k", strides.b_k),
-        pointer("c", stored, restrict=True),
+        pointer("c", stored, restrict=not strides.has_base),  # which the base may be
         *stride("c_row", strides.c_row),
+        *((pointer("base", stored, const=True), i64("base_row")) if strides.has_base else ()),
         i64("depth"),
         i64("flags"),
         i64("columns"),
@@ -109,7 +110,7 @@ def micro_kernel(
     Halves cannot hold partial sums: with them every pass is the first. finisher: the function that
     takes finished sums to their places, for an epilogue that is long (`finish_pass`).
     """
-    c = pointer("c", stored, restrict=True)
+    c = pointer("c", stored, restrict=not strides.has_base)
     c_row = expr(strides.c_row) if strides.c_row is not None else i64("c_row")
     flags, r = i64("flags"), i64("r")
 
@@ -117,7 +118,11 @@ def micro_kernel(
         return offset(c, add(mul(r, c_row), mul(v, tile.lanes)))
 
     def resume(v: Expr, masked: bool) -> list[Stmt]:
-        held = load_vector(tile, at(v), masked=masked, stored=stored)
+        there = at(v)
+        if strides.has_base:
+            base = pointer("base", stored, const=True)
+            there = offset(base, add(mul(r, i64("base_row")), mul(v, tile.lanes)))
+        held = load_vector(tile, there, masked=masked, stored=stored)
         return [Assign(accumulator(tile, r, v), held, "+=")]
 
     def store(v: Expr, masked: bool) -> list[Stmt]:

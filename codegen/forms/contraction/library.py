@@ -82,7 +82,7 @@ class Tiles:
         """All strides are parameters, and how far ahead is fetched; words are packed nearby."""
         has_room = not has_few(self.registers) and self.words is None
         asks: Literal["", "b", "ab"] = "ab" if has_room else "b" if self.ahead else ""
-        return Strides(b_k="table" if self.by_table else None, asks=asks)
+        return Strides(b_k="table" if self.by_table else None, asks=asks, has_base=True)
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -109,7 +109,7 @@ class Tiles:
     def _call(self, rows: int, vectors: int, first: int) -> Stmt:
         """Return the call of a tile from row first on, with the parameters handed on."""
         args = tuple(
-            b.offset(p, b.mul(first, b.i64(f"{p.name}_row"))) if p.name in ("a", "c") else p
+            b.offset(p, b.mul(first, b.i64(f"{p.name}_row"))) if p.name in ("a", "c", "base") else p
             for p in self.params[:-2]
         )
         return Eval(Call(f"tile_{rows}x{vectors}", args, None))

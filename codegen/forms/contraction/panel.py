@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.blocking import AHEAD, PANEL, STREAM, Blocking, Extents
-from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.finish import Finish, FinishAccess
 from tcdsl.codegen.forms.contraction.packer import Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
 from tcdsl.codegen.forms.contraction.words import Words
@@ -95,6 +95,13 @@ class Panel:
     def has_pass(self) -> bool:
         """Whether finished tiles are gone through once more."""
         return not self.fuses and self.has_work
+
+    @property
+    def base(self) -> FinishAccess | None:
+        """What tiles of the library go on from if they sum all terms: it is all of the epilogue."""
+        can = self.problem.unit and not self.waits and not self.problem.statement.is_ragged
+        base = self.finish.base if can and not self.fuses else None
+        return base if base is not None and base.stored == self.dtype else None
 
     @property
     def has_work(self) -> bool:

@@ -307,8 +307,11 @@ def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Task
     k0 = panel.var("k0")
     where = Lets(panel.var)
     deep = where.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
-    last = b.select(b.compare(">=", b.add(k0, deep), x.k), b.c64(LAST), b.c64(0))
-    first = b.select(b.compare("==", k0, 0), b.c64(FIRST), b.c64(0))
+    is_last, is_first = b.compare(">=", b.add(k0, deep), x.k), b.compare("==", k0, 0)
+    if panel.base is not None:  # from which a pass goes on that is the only one
+        is_first = b.all_of(is_first, b.compare("<", b.add(k0, deep), x.k))
+    last = b.select(is_last, b.c64(LAST), b.c64(0))
+    first = b.select(is_first, b.c64(FIRST), b.c64(0))
     bits = last if resumes else Bin("|", first, last, I64)
     body = one_pass(panel, g, kernels, block, DepthPass(k0, deep, where.let("flags", bits)))
     # without any k the sum is zero, and is stored: there is always one pass

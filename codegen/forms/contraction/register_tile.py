@@ -86,7 +86,8 @@ class Strides:
     the reduction indices do not fuse into one. ahead: b comes from afar, row by row: the lines
     behind a tile's columns are fetched for the next panel. rows_ahead: a comes from afar, its rows
     run along k: the lines of the next tile's rows are fetched, of each step a few. asks: how far
-    ahead those of its letters are fetched are parameters, 0 for not at all.
+    ahead those of its letters are fetched are parameters, 0 for not at all. has_base: sums go on
+    from what lies at a base, which is the output or an operand, by the base's own stride of rows.
     """
 
     a_row: int | None = None
@@ -96,6 +97,7 @@ class Strides:
     ahead: bool = False
     rows_ahead: bool = False
     asks: Literal["", "b", "ab"] = ""
+    has_base: bool = False
 
 
 class Epilogue(Protocol):

@@ -104,7 +104,10 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     unstages = panel.has_stage and not panel.is_near(panel.problem.c)
     last = None
     if panel.has_pass:
-        last = b.when(_is_last(now), finish_call(panel, _sums_at(panel, g, block, place), place))
+        finishes = _is_last(now)
+        if panel.base is not None:
+            finishes = b.all_of(finishes, b.compare("!=", now.k0, 0))
+        last = b.when(finishes, finish_call(panel, _sums_at(panel, g, block, place), place))
     return b.loop(
         j,
         0,
@@ -302,6 +305,8 @@ def _tile_args(
     to, row = _sums_at(panel, g, block, place)
     args.append(b.offset(to, b.mul(part.row, row)))
     walk(row, strides.c_row)
+    if strides.has_base:
+        args += _base(panel, now, place, args[-2:])
     args += [part.depth, with_distance(panel, kernels.machine, part.flags), columns]
     *rows_ahead, panel_ahead = ahead(panel, g, kernels.machine)
     args += rows_ahead if "a" in strides.asks else []
@@ -309,6 +314,21 @@ def _tile_args(
     args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)
+
+
+def _base(panel: Panel, now: DepthPass, place: Place, to: list[Expr]) -> tuple[Expr, Expr]:
+    """Return where what a tile goes on from lies, and the stride of its rows; to: the sums.
+
+    The first pass goes on where it is the last too: what is added to several comes behind them, so
+    that whoever has the tiles, the bits are the same.
+    """
+    there, row = to
+    base = panel.base
+    if base is None:
+        return there, row
+    first = reach(panel, base.param, base.operand, True, *place[:2])
+    is_first = b.compare("==", now.k0, 0)
+    return b.select(is_first, first[0], there), b.select(is_first, first[1], row)
 
 
 def rows_of_a(

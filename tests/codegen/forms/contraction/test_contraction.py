@@ -396,9 +396,22 @@ def test_narrower_vectors(width: int) -> None:
     differential([Case(p, exact=True) for p in cases], 500, *narrower(width))
 
 
+# What tiles of the library go on from.
+ADDED = {
+    "a bias": (
+        "def run(float(M,K) A, float(N,K) B, float(N) c) -> (C) "
+        "{ T(m,n) +=! A(m,k) * B(n,k)  C(m,n) = T(m,n) + c(n) }"
+    ),
+    "a matrix": (
+        "def run(double(M,K) A, double(K,N) B, double(M,N) R) -> (C) "
+        "{ C(m,n) +=! A(m,k) * B(k,n)  C(m,n) = R(m,n) + C(m,n) }"
+    ),
+}
+
 # Whose sums wait in the workspace or in the output, and what is added to them there.
 FINISHED = {
     **EPILOGUES,
+    **ADDED,
     "added to halves": (
         "def run(float16(M,K) A, float16(K,N) B) -> (float16(M,N) C) "
         "{ C(m,n) += A(m,k) * B(k,n)  C(m,n) = fmax(C(m,n), 0) }"
@@ -490,6 +503,18 @@ def test_short_sums_with_an_epilogue_have_tiles_of_their_own() -> None:
         plain.program, spec_of(plain, exact=False), detect(), plain.sizes
     )
     assert config.get("g0.tiles", None) is None
+
+
+@pytest.mark.parametrize("text", ADDED.values(), ids=list(ADDED))
+def test_what_is_added_needs_no_tiles_of_its_own(text: str) -> None:
+    """Register tiles of the library go on from it, however short the sums are."""
+    p = finished(text, 9, 35, 20)
+    spec = spec_of(p, exact=False)
+    config, regime = compiler.generic_choice(p.program, spec, detect(), p.sizes)
+    assert config.get("g0.tiles", None) == "library"
+    assert not any("K" in size.symbols() for size, _, _ in regime.answers)
+    sizes = [(9, 35, 20), (1, 1, 1), (3, 17, 700), (37, 130, 40), (14, 33, 0), (0, 5, 9)]
+    differential([Case(finished(text, *mnk), exact=False) for mnk in sizes], terms=800)
 
 
 def test_contractions_for_all_sizes_share_what_takes_a_compiler_long() -> None:
