@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 from tcdsl import core
-from tcdsl.autograd.drawn import edges_of
+from tcdsl.autograd.drawn import Edge, edges_of
 from tcdsl.autograd.hooks import RemovableHandle, add_hook, register_post_accumulate_grad_hook
 from tcdsl.core import Node, Recipe, Tensor, set_fn, setup
 from tcdsl.ops.writing import unrecorded
@@ -22,6 +22,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "recorded_below",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
@@ -30,6 +31,7 @@ Pack = Callable[[Tensor], Any]
 Unpack = Callable[[Any], Tensor]
 PRE, POST = -2, -3  # where hooks are of a whole node, in place of the number of an output
 _SAME = Recipe(None, (), (), (0,))
+_recorded: Any = Node.next_functions.__get__  # of the core, as it records them
 
 
 class _Off(threading.local):
@@ -229,11 +231,20 @@ def _around(hooks: dict[int, tuple[int, Any]], outputs: Any, inputs: Any) -> Any
     return result
 
 
+def recorded_below(node: Any) -> tuple[Edge, ...]:
+    """Return what is below a node as it was recorded.
+
+    What `next_functions` shows may be drawn for whoever looks at it, and is gone afterwards: another
+    node then has its id.
+    """
+    below: tuple[Edge, ...] = _recorded(node) if isinstance(node, Node) else node.next_functions
+    return below
+
+
 @functools.cache
 def _node_type(name: str) -> type[Node]:
     """Return the type of nodes of a name, which scripts that draw a graph read."""
-    inner: Any = Node.next_functions  # of the core, as it records them
-    shown = property(lambda node: edges_of(node.name(), inner.__get__(node)))
+    shown = property(lambda node: edges_of(node.name(), _recorded(node)))
     return type(
         str(name), (Node,), {"__slots__": (), "__module__": "builtins", "next_functions": shown}
     )

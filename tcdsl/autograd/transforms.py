@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from tcdsl.autograd.gradients import grad as _grad
-from tcdsl.autograd.graph import AccumulateGrad
+from tcdsl.autograd.graph import AccumulateGrad, recorded_below
 from tcdsl.autograd.modes import enable_grad
 from tcdsl.autograd.trees import filled, leaves, mapped
 from tcdsl.core import Tensor, is_grad_enabled
@@ -103,7 +103,7 @@ def _reaches_others(output: Tensor, own: set[int]) -> bool:
                 return True
         elif id(node) not in seen:
             seen.add(id(node))
-            todo += [n for n, _ in node.next_functions if n is not None]
+            todo += [n for n, _ in recorded_below(node) if n is not None]
     return False
 
 

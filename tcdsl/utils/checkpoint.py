@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tcdsl import autograd, library
-from tcdsl.autograd.graph import AccumulateGrad
+from tcdsl.autograd.graph import AccumulateGrad, recorded_below
 from tcdsl.core import Tensor, is_grad_enabled
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
@@ -240,7 +240,7 @@ def _leaves_behind(tensors: list[Tensor], given: list[Tensor]) -> list[Tensor]:
     waiting: list[Any] = [t.grad_fn for t in tensors if t.grad_fn is not None]
     seen = {id(node) for node in waiting}
     while waiting:
-        for before, _ in waiting.pop().next_functions:
+        for before, _ in recorded_below(waiting.pop()):
             if isinstance(before, AccumulateGrad):
                 if id(before.variable) not in known:
                     leaves[id(before.variable)] = before.variable

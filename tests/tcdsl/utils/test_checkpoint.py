@@ -46,6 +46,17 @@ def test_gradients_are_those_of_the_whole(how: str) -> None:
     assert found[0] == found[1]
 
 
+def test_every_leaf_behind_many_layers_gets_its_gradient() -> None:
+    """Layers on three dimensions are shown by nodes that are drawn, and die, as they are walked."""
+    net = nn.Sequential(*[nn.Linear(2, 2) for _ in range(12)])
+    x = tc.ones(1, 3, 2)
+    net(x).sum().backward()
+    whole = [p.grad.tolist() for p in net.parameters()]
+    net.zero_grad()
+    checkpoint(net, x, use_reentrant=False).sum().backward()
+    assert [p.grad is not None and p.grad.tolist() for p in net.parameters()] == whole
+
+
 def test_grad_second_order_and_what_is_refused() -> None:
     w = tc.tensor([1.5, -0.5], requires_grad=True)
     x = tc.tensor([2.0, 3.0], requires_grad=True)
