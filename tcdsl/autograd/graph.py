@@ -234,8 +234,8 @@ def _around(hooks: dict[int, tuple[int, Any]], outputs: Any, inputs: Any) -> Any
 def recorded_below(node: Any) -> tuple[Edge, ...]:
     """Return what is below a node as it was recorded.
 
-    What `next_functions` shows may be drawn for whoever looks at it, and is gone afterwards: another
-    node then has its id.
+    What `next_functions` shows may be drawn for whoever looks at it, and is gone afterwards:
+    another node then has its id.
     """
     below: tuple[Edge, ...] = _recorded(node) if isinstance(node, Node) else node.next_functions
     return below

@@ -94,6 +94,13 @@ class Generator:
             raise RuntimeError(f"expected device 'cpu', got '{device}'")
         self._become(_SEED, None, _BLOCK, None)
 
+    @property
+    def device(self) -> Any:
+        """Where its numbers are made: on the CPU."""
+        from tcdsl.tensors.devices import CPU  # late: who draws nothing needs no tensors
+
+        return CPU
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what numbers follow from: neither the lock nor words that can be made again."""
         key, at = self._here()

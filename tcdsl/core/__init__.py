@@ -197,6 +197,9 @@ class Size(_core.Sizes):
     def __add__(self, other: Any) -> Any:
         return Size(super().__add__(other))
 
+    def __radd__(self, other: Any) -> Any:
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
     def __mul__(self, times: Any) -> Size:
         return Size(super().__mul__(times))
 

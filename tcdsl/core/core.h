@@ -102,6 +102,7 @@ static struct {
   PyObject *fit;         /* (leaf, gradient) -> the gradient in the leaf's shape and type, or an error */
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
   PyObject *leaf_node;   /* (leaf): what graphs show in its place */
+  PyObject *refusal;     /* (function, its first argument) -> a text that refuses it, or None */
   PyObject *node_type;   /* (name): the type that Python sees a node of that name as, one below Node */
   PyObject *around;      /* (hooks, gradients, gradients of the inputs or None): what hooks make of the latter, or of
                             the former before the node runs; each a tuple, with None for none */

@@ -119,6 +119,11 @@ static PyObject *get_is_leaf(Tensor *t, void *unused) {
 
 static PyObject *get_grad(Tensor *t, void *unused) {
   (void)unused;
+  if (!t->grad && t->fn && !t->dict && /* a retained one says so there */
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+                   "be populated during autograd.backward(): call .retain_grad() on it before, or look at the leaf's.", 1))
+    return NULL;
   return newref_or_none(t->grad);
 }
 

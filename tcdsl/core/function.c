@@ -37,11 +37,11 @@ failed:
 static PyObject *function_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   Function *f = (Function *)self;
   if (casting && is_set(f->cast)) return PyObject_Vectorcall(f->cast, args, nargsf, keywords);
-  if (!keywords || !is_set(f->names)) return PyObject_Vectorcall(f->function, args, nargsf, keywords);
-  PyObject *words = words_of(f->names, keywords);
-  PyObject *result = words ? PyObject_Vectorcall(f->function, args, nargsf, words) : NULL;
+  PyObject *words = keywords && is_set(f->names) ? words_of(f->names, keywords) : NULL;
+  if (!words && keywords && is_set(f->names)) return NULL;
+  PyObject *result = PyObject_Vectorcall(f->function, args, nargsf, words ? words : keywords);
   Py_DecRef(words);
-  return result;
+  return result ? result : refused(f->function, args, nargsf);
 }
 
 static PyObject *function_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

@@ -422,7 +422,7 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
                {"construct", &py.construct}, {"is_laid", &py.is_laid}, {"leaf_node", &py.leaf_node},
                {"node_type", &py.node_type}, {"around", &py.around}, {"pack", &py.pack},     {"unpack", &py.unpack},
-               {"packed", &py.packed},       {"written", &py.written}};
+               {"packed", &py.packed},       {"written", &py.written},     {"refusal", &py.refusal}};
   const char *name;
   PyObject *value;
   (void)m;

@@ -58,10 +58,17 @@ static PyObject *view_error(const Tensor *t) {
   const char *several = "This view is the output of a function that returns multiple views. Such functions do not allow "
                         "the output views to be modified inplace. You should replace the inplace operation by an "
                         "out-of-place one.";
+  if (t->head.flags & VIEW_OF_SEVERAL && t->fn) {
+    PyObject *end = PyUnicode_InternFromString("Backward"), *parts = end ? PyUnicode_Partition(t->fn->name, end) : NULL;
+    if (parts) /* Unbind, of UnbindBackward0 */
+      PyErr_Format(PyExc_RuntimeError, "Output %d of %U is a view and is being modified inplace. %s", t->out_nr,
+                   PyTuple_GetItem(parts, 0), several);
+    Py_DecRef(end);
+    Py_DecRef(parts);
+    return NULL;
+  }
   if (t->head.flags & VIEW_OF_SEVERAL)
-    return t->fn ? PyErr_Format(PyExc_RuntimeError, "Output %d of %U is a view and is being modified inplace. %s",
-                                t->out_nr, t->fn->name, several)
-                 : PyErr_Format(PyExc_RuntimeError, "A view is being modified inplace. %s", several);
+    return PyErr_Format(PyExc_RuntimeError, "A view is being modified inplace. %s", several);
   if (t->fn)
     return PyErr_Format(PyExc_RuntimeError,
                         "Output %d of %U is a view and is being modified inplace. This view was created inside a custom "

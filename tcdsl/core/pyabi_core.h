@@ -17,13 +17,15 @@ enum {                          /* of PyType_Slot */
 #endif
 extern PyObject _Py_NotImplementedStruct, _Py_EllipsisObject;
 extern char PySlice_Type[];
-extern PyObject *PyExc_RuntimeError, *PyExc_AttributeError, *PyExc_IndexError;
+extern PyObject *PyExc_RuntimeError, *PyExc_AttributeError, *PyExc_IndexError, *PyExc_UserWarning;
 PyObject *_PyObject_GC_New(PyTypeObject *);
 PyObject *_PyObject_GC_NewVar(PyTypeObject *, Py_ssize_t);
 void PyObject_GC_Track(void *);
 int PyObject_GC_IsTracked(PyObject *);
 void PyObject_GC_Del(void *);
 int PyErr_CheckSignals(void);
+PyObject *PyUnicode_Partition(PyObject *, PyObject *);
+int PyErr_WarnEx(PyObject *, const char *, Py_ssize_t);
 PyObject *PyType_FromSpecWithBases(PyType_Spec *, PyObject *);
 PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 void PyErr_Fetch(PyObject **, PyObject **, PyObject **);

@@ -63,11 +63,31 @@ static PyObject *view_found(View *v, PyObject *const *args, Py_ssize_t n) {
   return made;
 }
 
+/* Say in the place of an error that the first operand is no tensor, where it is so; NULL. */
+static PyObject *refused(PyObject *function, PyObject *const *args, size_t nargsf) {
+  if (!PyVectorcall_NARGS(nargsf) || is_tensor(args[0]) || !py.refusal || !PyErr_ExceptionMatches(PyExc_AttributeError))
+    return NULL;
+  PyObject *type, *value, *trace, *both[] = {function, args[0]};
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *told = PyObject_Vectorcall(py.refusal, both, 2, NULL);
+  if (!told || told == Py_None) {
+    PyErr_Restore(type, value, trace); /* in the place of another */
+  } else {
+    PyErr_Format(PyExc_TypeError, "%U", told);
+    Py_DecRef(type);
+    Py_DecRef(value);
+    Py_DecRef(trace);
+  }
+  Py_DecRef(told);
+  return NULL;
+}
+
 static PyObject *view_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   View *v = (View *)self;
   PyObject *made = keywords ? NULL : view_found(v, args, PyVectorcall_NARGS(nargsf));
   if (made || PyErr_Occurred()) return made;
-  return PyObject_Vectorcall(v->slow, args, nargsf, keywords);
+  made = PyObject_Vectorcall(v->slow, args, nargsf, keywords);
+  return made ? made : refused(v->slow, args, nargsf);
 }
 
 /* plain(tensor, ...): the view, or None where the arguments are not plain. */

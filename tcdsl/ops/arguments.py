@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import signature, unwrap
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -64,6 +65,18 @@ def with_numpys_names(function: Function) -> Function:
     return cast(Function, made)
 
 
+def refusal(function: Callable[..., Any], value: Any) -> str | None:
+    """Return what is wrong with the first argument, no tensor, of a function of the core's."""
+    code = getattr(unwrap(function), "__code__", None)
+    if code is None or code.co_varnames[:1] not in (("input",), ("self",), ("tensor",)):
+        return None
+    called = function.__qualname__.rpartition(".")[2].lstrip("_")
+    return f"{called}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
+
+
+core.setup("refusal", refusal)
+
+
 def faced(function: Callable[..., Any]) -> core.Function:
     """Return a function as one of the core's; itself if it is one."""
     if isinstance(function, core.Function):
@@ -94,7 +107,7 @@ def by_name(
     TypeError
         If there are too many or too few, or some that the text does not have.
     """
-    params = tuple(p.name for p in definition.params)
+    name, params = said(name), tuple(p.name for p in definition.params)
     values = dict(zip(params, args, strict=False))
     if len(args) > len(params):
         raise TypeError(
@@ -142,6 +155,30 @@ def wrapped_to(
     return found if any(a is not b and a != b for a, b in zip(found, values, strict=True)) else None
 
 
+_SAID = {"linear_bias": "linear", "add_scaled": "add", "sub_scaled": "sub", "sum_all": "sum"}
+
+
+def said(name: str) -> str:
+    """Return the public name of a function whose text is called so."""
+    plain = name.removeprefix("each_").removesuffix("_")
+    return _SAID.get(plain, plain) + "_" * name.endswith("_")
+
+
+def name_private(function: Callable[..., Any], name: str) -> None:
+    """Let errors of Python's call a function that nobody knows by the name that it stands for."""
+    known = getattr(function, "__qualname__", "")
+    if isinstance(function, FunctionType) and (known.startswith("_") or "<" in known):
+        function.__qualname__ = name
+
+
+def no_tensor(name: str, param: str, at: int, value: Any) -> TypeError:
+    """Return the error that refuses an operand."""
+    return TypeError(
+        f"{said(name)}(): argument '{param}' (position {at + 1}) must be Tensor, not "
+        f"{type(value).__name__}"
+    )
+
+
 def operand(name: str, param: str, at: int, value: Any) -> Any:
     """Return an operand as the core takes it: a Tensor or a Python number.
 
@@ -156,7 +193,4 @@ def operand(name: str, param: str, at: int, value: Any) -> Any:
         return value.item()
     if isinstance(value, int | float):
         return float(value) if isinstance(value, float) else int(value)
-    raise TypeError(
-        f"{name}(): argument '{param}' (position {at + 1}) must be Tensor, not "
-        f"{type(value).__name__}"
-    )
+    raise no_tensor(name, param, at, value)

@@ -108,7 +108,10 @@ def _einsum_text(equation: str, ranks: tuple[int, ...], ones: tuple[tuple[bool, 
     for n, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
         letters = term.replace("...", "")
         if any(c not in string.ascii_letters for c in letters):
-            raise RuntimeError(f"einsum(): invalid subscript given in the equation: '{term}'")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given in the equation: '{term}', subscripts must be "
+                "in [a-zA-Z]"
+            )
         dots = rank - len(letters)
         if dots < 0 or (dots and "..." not in term):
             raise RuntimeError(

@@ -69,6 +69,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
                 f"{value.ndim} dimensions."
             )
         return input.copy_(value)
+    if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
+        raise TypeError(f"fill_(): argument 'value' must be Number, not {type(value).__name__}")
     kind = input.dtype
     number = float(value) if kind.is_floating_point else int(value)
     filled: Tensor = _fill(input, bool(value) if kind.category == 0 else number)
@@ -301,8 +303,14 @@ def bernoulli_(
     return input.copy_(made)
 
 
-def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """Return 1 by the probability that each element is, else 0."""
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Return 1 by the probability that each element is, or by p for all; else 0."""
+    if p is not None:
+        drawn = bernoulli_(empty_in_memory(input.detach()), p, generator=generator)
+        fresh(drawn)
+        return drawn
     _floating("bernoulli_tensor_cpu_p_", input)
     made = bernoulli_(input.new_empty(input.shape), input, generator=generator)
     fresh(made)

@@ -36,7 +36,16 @@ from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
-from tcdsl.ops.arguments import as_pytorchs, by_name, is_operand, operand, with_numpys_names
+from tcdsl.ops.arguments import (
+    as_pytorchs,
+    by_name,
+    is_operand,
+    name_private,
+    no_tensor,
+    operand,
+    refusal,
+    with_numpys_names,
+)
 from tcdsl.ops.beforehand import form_of, way_back_begun
 from tcdsl.ops.faults import as_runtime_error, outside
 from tcdsl.ops.meaning import Meaning
@@ -139,6 +148,7 @@ class Forms:
         )
         self.op.__dict__.update(__name__=name, forms=self, with_generics=self.with_generics)
         if meaning.slow is not None:
+            name_private(meaning.slow, name)
             self.op.named = with_numpys_names(meaning.slow)
         _every.add(self)
         if meaning.is_tunable:
@@ -159,7 +169,7 @@ class Forms:
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
             if meaning.slow is not None:
-                return meaning.slow(*args, **as_pytorchs(kwargs))
+                return self._as_function(args, as_pytorchs(kwargs))
             generics = {g.name for g in self.definition.generics}
             if chosen := {k: kwargs.pop(k) for k in [*kwargs] if k in generics}:
                 op = self.with_generics(**chosen)
@@ -168,7 +178,7 @@ class Forms:
                 return op(*args, **kwargs, **_given(out))
             args = by_name(self.name, self.definition, args, kwargs)
         elif meaning.slow is not None and not all(map(is_operand, args)):
-            return meaning.slow(*args)
+            return self._as_function(args, {})
         values = tuple(
             operand(self.name, p, i, a)
             for i, (p, a) in enumerate(zip(self.params, args, strict=True))
@@ -178,6 +188,17 @@ class Forms:
         if kwargs or any(a is not v for a, v in zip(values, given, strict=False)):
             return self.op(*values)  # by position it may be known
         return self._call(values)
+
+    def _as_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call that a function of Python's takes apart."""
+        slow: Callable[..., Any] = self.meaning.slow  # type: ignore[assignment]  # callers ask
+        try:
+            return slow(*args, **kwargs)
+        except AttributeError:
+            told = None if not args or isinstance(args[0], Tensor) else refusal(slow, args[0])
+            if told is None:
+                raise
+            raise TypeError(told) from None
 
     def with_generics(self, **generics: int) -> Op:
         """Return this op with some of its text's integer generics bound; the same for the same."""
@@ -195,10 +216,7 @@ class Forms:
 
     def _call(self, values: tuple[Any, ...]) -> Any:
         if not any(isinstance(v, Tensor) for v in values):
-            raise TypeError(
-                f"{self.name}(): argument '{self.params[0]}' (position 1) must be Tensor, not "
-                f"{type(values[0]).__name__}"
-            )
+            raise no_tensor(self.name, self.params[0], 0, values[0])
         if self.meaning.shape is not None:
             self.meaning.shape(values)
         dtype = self.text.computed(values)

@@ -30,6 +30,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     RuntimeError
         If there is none, or shapes differ elsewhere.
     """
+    if isinstance(tensors, Tensor):
+        _check_tensors("cat", tensors)
     try:
         count = len(tensors)
         if 1 < count <= _FEW and out is None and (rank := tensors[0].ndim):

@@ -80,9 +80,16 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
     return (tuple(found) if rank else ()) or tuple(range(rank))
 
 
+def check_keepdim(keepdim: object) -> None:
+    """Refuse a number in its place: who writes sum(0, 1) means two dimensions."""
+    if not isinstance(keepdim, bool) and not hasattr(keepdim, "dtype"):  # NumPy's
+        raise TypeError(f"argument 'keepdim' must be bool, not {type(keepdim).__name__}")
+
+
 @lru_cache(maxsize=4096, typed=True)
 def _op_of(name: str, rank: int, dim: int | tuple[int, ...] | None, keepdim: bool) -> Op:
     """Return the op of a call that names dimensions or means all."""
+    check_keepdim(keepdim)
     node = (_OF_ALL if dim is None else _OF_NAMED).get(name)
     return op_over(name, rank, dims_of(dim, rank), bool(keepdim), node)
 
@@ -91,6 +98,7 @@ def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) 
     rank = input.ndim
     if dim is None or isinstance(dim, int) or (type(dim) is tuple and {*map(type, dim)} <= {int}):
         return _op_of(name, rank, dim, keepdim)(input, *numbers)
+    check_keepdim(keepdim)
     op = op_over(name, rank, dims_of(dim, rank), bool(keepdim), _OF_NAMED.get(name))
     return op(input, *numbers)
 
@@ -191,6 +199,7 @@ def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
         return _reduced(f"a{which}", input, None, keepdim)
     if not dims:  # of rank 0: itself, at 0
         return _EXTREMES[which](input.clone(), argmax(input))
+    check_keepdim(keepdim)
     op = op_over(f"{which}_with_indices", input.ndim, dims, bool(keepdim))
     return _EXTREMES[which](*op(input))
 

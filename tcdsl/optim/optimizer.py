@@ -118,7 +118,7 @@ class Optimizer(Hooked):
             tensors = [t for _, t in tensors]
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
-                kind = type(tensor).__name__
+                kind = library.typename(tensor)
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is {kind}"
                 )

@@ -83,6 +83,12 @@ def _rebuilt_plain(storage: Held, offset: int, size: Any, stride: Any) -> Tensor
     return rebuilt(storage, offset, size, stride)
 
 
+def _device(kind: str, number: int | None = None) -> Any:
+    from tcdsl.tensors.devices import Device  # late: most files hold plain tensors
+
+    return Device(kind, number)
+
+
 def _parameter(data: Tensor, requires_grad: bool, hooks: object) -> Any:
     from tcdsl.tensors.parameter import Parameter  # late: most files hold plain tensors
 
@@ -106,6 +112,7 @@ ALLOWED: dict[tuple[str, str], Any] = {
     ("builtins", "float"): float,
     ("_codecs", "encode"): codecs.encode,  # bytes, in pickles that Python 2 may read
     ("torch", "Size"): Size,
+    ("torch", "device"): _device,
     ("torch._utils", "_rebuild_tensor"): _rebuilt_plain,
     ("torch._utils", "_rebuild_tensor_v2"): rebuilt,
     ("torch._utils", "_rebuild_parameter"): _parameter,

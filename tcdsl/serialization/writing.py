@@ -19,6 +19,7 @@ import numpy as np
 from tcdsl.core import Size, Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.serialization.names import TORCH_TYPES
+from tcdsl.tensors.devices import Device
 
 __all__ = ["save"]
 
@@ -37,6 +38,7 @@ class _Name:
 _REBUILD = _Name("torch._utils", "_rebuild_tensor_v2")
 _PARAMETER = _Name("torch._utils", "_rebuild_parameter")
 _SIZE = _Name("torch", "Size")
+_DEVICE = _Name("torch", "device")
 _STORAGE = {kind: _Name("torch", name) for kind, name in TORCH_TYPES.items()}
 
 
@@ -117,6 +119,8 @@ class _Pickler(_Open):  # type: ignore[misc]  # its stub has none of what is use
             return _reduced(value)
         if isinstance(value, Size):
             return _SIZE, (tuple(value),)
+        if isinstance(value, Device):
+            return _DEVICE, (value.type,) if value.index is None else (value.type, value.index)
         return NotImplemented
 
     def persistent_id(self, value: Any) -> Any:

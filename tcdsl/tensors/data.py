@@ -85,6 +85,8 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         raise ValueError(_ragged(data) or str(error)) from None
     if array.dtype.kind not in "biuf" and dtypes.dtype_of(array.dtype) is None:
         if array.dtype.kind == "U":
+            if array.ndim:
+                raise ValueError("too many dimensions 'str'")
             raise TypeError("new(): invalid data type 'str'")
         if array.dtype.kind == "O" and not is_array:
             found = next((x for x in array.flat if not isinstance(x, int)), None)
@@ -118,7 +120,10 @@ def _ragged(data: Any, dim: int = 0) -> str:
     for n in sizes:
         if n != sizes[0]:
             if n < 0 or sizes[0] < 0:
-                raise TypeError("not a sequence")
+                if sizes[0] >= 0:
+                    raise TypeError("not a sequence")
+                kind = type(data[sizes.index(n)]).__name__
+                raise TypeError(f"'{kind}' object cannot be interpreted as an integer")
             return f"expected sequence of length {sizes[0]} at dim {dim + 1} (got {n})"
     if not sizes or sizes[0] < 0:
         return ""

@@ -61,6 +61,9 @@ def set_printoptions(
 ) -> None:
     """Say how tensors are printed from now on; what is None stays.
 
+    Whether numbers are written with powers of ten is chosen anew by every call: by the numbers,
+    where `sci_mode` is None.
+
     Parameters
     ----------
     precision, threshold, edgeitems, linewidth, sci_mode
@@ -77,9 +80,9 @@ def set_printoptions(
         "threshold": threshold,
         "edgeitems": edgeitems,
         "linewidth": linewidth,
-        "sci_mode": sci_mode,
     }
     vars(OPTIONS).update({name: value for name, value in given.items() if value is not None})
+    OPTIONS.sci_mode = sci_mode
 
 
 def text_of(tensor: Tensor) -> str:

@@ -192,6 +192,19 @@ def identity(self: Tensor) -> int:
 # ---- a copy
 
 
+def copied(self: Tensor) -> Tensor:
+    """Return a leaf over the same memory."""
+    made = self.detach()._as_subclass(type(self), self.requires_grad)
+    if self.__dict__:
+        made.__dict__.update(self.__dict__)
+    return made
+
+
+def is_view(self: Tensor) -> bool:
+    """Return whether it is a view of another tensor."""
+    return self._base is not None
+
+
 def deepcopied(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return a copy of a leaf, which tensors that share memory share again."""
     if id(self) in memo:
@@ -279,6 +292,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__contains__": contains,
     "__format__": formatted,
     "__reversed__": reversed_,
+    "__copy__": copied,
     "__deepcopy__": deepcopied,
     "__reduce_ex__": reduced,
     "__bool__": truth,
@@ -289,6 +303,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__repr__": text_of,
     "__str__": text_of,
     "_as_subclass": as_subclass,
+    "_is_view": is_view,
 }
 for _name, _method in _METHODS.items():
     publish(_method, (_name,), on=("Tensor",))

@@ -70,7 +70,9 @@ class RNNCellBase(Module):
         said = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{said}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        for number, state in enumerate(states or ()):
+        if self.mode == "LSTM" and isinstance(states, Tensor):
+            raise TypeError(f"{said}: expected hx as a pair of tensors, (h, c), got one Tensor")
+        for number, state in enumerate(() if states is None else states):
             if state.dim() not in (1, 2):
                 what = f"hx[{number}]" if self.mode == "LSTM" else "hidden"
                 raise ValueError(

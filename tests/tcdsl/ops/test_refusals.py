@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tcdsl import library, nn
@@ -146,3 +147,36 @@ def test_draws_are_by_probabilities() -> None:
         with pytest.raises(RuntimeError, match=r"Expected p_in >= 0 && p_in <= 1"):
             tc.bernoulli(tc.tensor([0.5, wrong]))
     assert tc.bernoulli(tc.tensor([0.0, 1.0])).tolist() == [0, 1]
+
+
+def test_what_is_no_tensor_is_refused_by_the_name_that_was_called() -> None:
+    for name in ("all", "diff", "amax", "histc", "sum", "prod"):
+        with pytest.raises(
+            TypeError, match=rf"{name}\(\): argument 'input' \(position 1\) must be"
+        ):
+            getattr(tc, name)([1.0])
+    with pytest.raises(
+        TypeError, match=r"cat\(\): argument 'tensors' \(position 1\) must be tuple"
+    ):
+        tc.cat(tc.ones(2))
+    x = tc.ones(2)
+    for call, words in (
+        (lambda: nn.Linear(2, 1)("a"), r"linear\(\): argument 'input'"),
+        (lambda: x.pow("a"), r"pow\(\): argument 'exponent'"),
+        (lambda: F.softplus(x, "a"), r"softplus\(\): argument 'beta'"),
+        (lambda: x.sum(foo=1), r"sum\(\) got an unexpected"),
+        (lambda: x.add(), r"add\(\) missing 1 required"),
+        (lambda: x.div(), r"div\(\) missing 1 required"),
+        (lambda: x.fill_("a"), "must be Number, not str"),
+        (lambda: nn.LSTMCell(2, 2)(tc.ones(1, 2), tc.ones(1, 2)), "hx as a pair of tensors"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_a_second_dimension_is_not_taken_for_keepdim() -> None:
+    x = tc.ones(2, 3)
+    for call in (x.sum, x.mean, x.max, x.all, x.prod):
+        with pytest.raises(TypeError, match="argument 'keepdim' must be bool, not int"):
+            call(0, 1)
+    assert x.sum(0, True).shape == x.sum(axis=0, keepdims=np.bool_(True)).shape == (1, 3)

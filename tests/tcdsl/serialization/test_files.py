@@ -41,6 +41,16 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x.pt"]
 
 
+def test_devices_are_written_as_pytorch_writes_them(tmp_path: Path) -> None:
+    devices = [tc.device("cpu"), tc.device("cuda", 1)]
+    save(devices, tmp_path / "x.pt")
+    assert load(tmp_path / "x.pt") == devices
+    torch = pytest.importorskip("torch")
+    assert list(map(str, torch.load(tmp_path / "x.pt"))) == ["cpu", "cuda:1"]
+    torch.save([torch.device("cuda:1")], tmp_path / "y.pt")
+    assert load(tmp_path / "y.pt") == devices[1:]
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float16", "bfloat16"])
 def test_types(dtype: str) -> None:
     x = tc.tensor([0, 1, 2]).to(getattr(tc, dtype))

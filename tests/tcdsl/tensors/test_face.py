@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from tcdsl import library
+from tcdsl.nn import Parameter
 
 tc: Any = library
 pytestmark = pytest.mark.cc
@@ -78,3 +80,34 @@ def test_the_default_type_is_that_of_calls_made_before_too() -> None:
     finally:
         tc.set_default_dtype(tc.float32)
     assert (x / 2).dtype is tc.float32
+
+
+def test_a_shallow_copy_has_the_same_memory() -> None:
+    weight = Parameter(library.ones(2))
+    copied = copy.copy(weight)
+    copied.data[0] = 5
+    assert type(copied) is Parameter
+    assert copied is not weight
+    assert weight.tolist() == [5, 1]
+    assert copied.is_leaf
+    assert copied.requires_grad
+
+
+def test_shapes_added_to_tuples_are_shapes() -> None:
+    shape = library.ones(2, 3).shape
+    assert type((1, *shape)) is tuple
+    assert ((4,) + shape).numel() == (shape + (4,)).numel() == 24  # noqa: RUF005
+
+
+def test_texts_and_lists_beside_numbers_are_no_tensors() -> None:
+    with pytest.raises(ValueError, match="too many dimensions 'str'"):
+        library.tensor(["a"])
+    with pytest.raises(TypeError, match="'list' object cannot be interpreted as an integer"):
+        library.tensor([1, [2]])
+
+
+def test_draws_by_one_probability_and_where_a_source_is() -> None:
+    x = library.ones(3, dtype=library.int64)
+    assert x.bernoulli(0.0).tolist() == [0, 0, 0]
+    assert library.bernoulli(x, p=1).tolist() == [1, 1, 1]
+    assert str(library.Generator().device) == "cpu"

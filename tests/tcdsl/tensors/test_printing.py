@@ -80,9 +80,8 @@ def test_options_change_what_is_printed() -> None:
         assert repr(tc.tensor([0.12345])) == "tensor([0.12])"
         tc.set_printoptions(sci_mode=True)
         assert repr(tc.tensor([0.5])) == "tensor([5.00e-01])"
+        tc.set_printoptions(precision=3)
+        assert repr(tc.tensor([0.5])) == "tensor([0.500])"  # by the numbers again
     finally:
         tc.set_printoptions(profile="default")
-        from tcdsl.tensors import printing
-
-        printing.OPTIONS.sci_mode = None
     assert repr(tc.tensor([0.12345])) == "tensor([0.1235])"
