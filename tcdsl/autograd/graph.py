@@ -31,7 +31,8 @@ Pack = Callable[[Tensor], Any]
 Unpack = Callable[[Any], Tensor]
 PRE, POST = -2, -3  # where hooks are of a whole node, in place of the number of an output
 _SAME = Recipe(None, (), (), (0,))
-_recorded: Any = Node.next_functions.__get__  # of the core, as it records them
+_below: Any = Node.next_functions  # of the core, as it records them
+_recorded = _below.__get__
 
 
 class _Off(threading.local):
