@@ -41,6 +41,8 @@ class Kept(Generic[K, V]):
 
 @dataclass(slots=True)
 class _Seen:
+    """A function, with what is known of it."""
+
     function: Function  # kept, so that no other one gets its identity
     names: frozenset[str]
     around: tuple[object, ...] | None = None  # what it was found right among

@@ -17,6 +17,7 @@ the same, since equality and hashes go through C.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import gc
@@ -35,28 +36,88 @@ R = TypeVar("R")
 
 FRAMES = 200_000
 STACK_BYTES = 512 << 20  # for FRAMES calls through C; only what is used becomes memory
+_IDLE_S = 0.5  # after which a thread without work ends
+_END_S = 1.0  # that one may take for it
 
 _here = threading.local()
 
 
+class _Worker(threading.Thread):
+    """A thread with a stack for FRAMES calls: it runs one pass after the other, while some come.
+
+    To start a thread takes longer than most passes do, and a first step of a model has hundreds. A
+    daemon: after Ctrl-C nobody waits for it, and it changes nothing that others see.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="tcdsl passes", daemon=True)
+        self._has_work, self._is_done = _held(), _held()
+        self._work: Callable[[], None] | None = None
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Have some work done, and wait for its end or a signal that interrupts."""
+        self._work = work
+        self._has_work.release()
+        self._is_done.acquire()
+
+    def give_up(self) -> None:
+        """Let whoever waits for it go on: a forked child has no such thread."""
+        with contextlib.suppress(RuntimeError):  # it is done
+            self._is_done.release()
+
+    def leave(self) -> None:
+        """Let it end once it has done what it is at."""
+        self._work = None
+        with contextlib.suppress(RuntimeError):  # it has not seen its last work yet
+            self._has_work.release()
+
+    def run(self) -> None:
+        _here.is_ours = True
+        while True:
+            if not self._has_work.acquire(timeout=_IDLE_S) and not _stacks.is_left(self):
+                continue
+            work, self._work = self._work, None
+            if work is None:
+                return
+            work()
+            del work  # with all that it holds
+            self._is_done.release()
+
+
+def _held() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+class _Pass:
+    """A pass at work, in which thread."""
+
+    def __init__(self) -> None:
+        self.worker: _Worker | None = None
+        self.is_done = False
+
+
 class _Stacks:
-    """The threads at work, and the settings that they raised."""
+    """The passes at work, the threads that wait for more, and the settings that were raised."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal's handler may come here while it is held
-        self.running: set[threading.Thread] = set()
+        self.running: set[_Pass] = set()
+        self.idle: list[_Worker] = []
         self.usual = sys.getrecursionlimit()
         self.usual_objects = 0  # 0: it was not raised
 
-    def run(self, thread: threading.Thread) -> None:
-        """Run a thread with a stack for FRAMES calls, to its end or until a signal interrupts."""
+    def run(self, work: Callable[[], None]) -> None:
+        """Do work with a stack for FRAMES calls, to its end or until a signal interrupts."""
+        one = _Pass()
         try:
-            self._start(thread)
-            thread.join()
+            self._start(one).do(work)
+            one.is_done = True
         finally:  # also of a start that Ctrl-C interrupts
-            self._ended(thread)
+            self._ended(one)
 
-    def _start(self, thread: threading.Thread) -> None:
+    def _start(self, one: _Pass) -> _Worker:
         with self.lock:
             if not self.running:
                 self.usual = sys.getrecursionlimit()
@@ -65,19 +126,54 @@ class _Stacks:
                 if 0 < objects < OBJECTS:  # 0: there is no search
                     self.usual_objects = objects
                     search_after(OBJECTS)
-            self.running.add(thread)
+            self.running.add(one)
+            if self.idle:
+                one.worker = self.idle.pop()
+                return one.worker
+            one.worker = worker = _Worker()
             size = threading.stack_size(STACK_BYTES)
             try:
-                thread.start()
+                worker.start()
             finally:
                 threading.stack_size(size)
+            return worker
 
-    def _ended(self, thread: threading.Thread) -> None:
+    def _ended(self, one: _Pass) -> None:
         """Set things back after the last of them, but for what others set meanwhile."""
         with self.lock:
-            self.running.discard(thread)
+            self.running.discard(one)
+            if one.worker is not None:
+                if one.is_done:
+                    self.idle.append(one.worker)
+                else:
+                    one.worker.leave()
             if not self.running:
                 self.set_back()
+
+    def is_left(self, worker: _Worker) -> bool:
+        """Whether nobody has work for a thread that has waited for it; nobody will from now on."""
+        with self.lock:
+            if any(one.worker is worker for one in self.running):
+                return False
+            if worker in self.idle:
+                self.idle.remove(worker)
+            return True
+
+    def end_idle(self) -> None:
+        """Let threads end that wait for work: Python warns of those that a fork would lose."""
+        with self.lock:
+            idle, self.idle = self.idle, []
+        for worker in idle:
+            worker.leave()
+        for worker in idle:
+            worker.join(_END_S)
+
+    def give_up(self) -> None:
+        """Let passes that threads of a forked process's parent run end without a result."""
+        self.lock = threading.RLock()
+        for one in self.running:
+            if one.worker is not None and one.worker is not threading.current_thread():
+                one.worker.give_up()
 
     def set_back(self) -> None:
         """Set back what still is as it was raised."""
@@ -96,10 +192,15 @@ def _after_fork() -> None:
     global _stacks
     if _stacks.running and not is_on_own_stack():
         _stacks.set_back()
+    _stacks.give_up()
     _stacks = _Stacks()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def _before_fork() -> None:
+    _stacks.end_idle()
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def is_on_own_stack() -> bool:
@@ -122,16 +223,13 @@ def on_own_stack(function: Callable[P, R]) -> Callable[P, R]:
         errors: list[BaseException] = []
 
         def work() -> None:
-            _here.is_ours = True
             try:
                 results.append(context.run(function, *args, **kwargs))
             except BaseException as error:  # the caller's: raised there
                 errors.append(error)
 
-        # A daemon: after Ctrl-C nobody waits for it, and it changes nothing that others see.
-        thread = threading.Thread(target=work, name=f"tcdsl {function.__name__}", daemon=True)
         try:
-            _stacks.run(thread)
+            _stacks.run(work)
         except RuntimeError:  # no more threads, or Python is ending: on the stack that there is
             return function(*args, **kwargs)
         if errors:

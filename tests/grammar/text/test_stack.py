@@ -16,6 +16,12 @@ from tcdsl.grammar.text.garbage import OBJECTS, sought_seldom
 from tcdsl.grammar.text.stack import FRAMES, is_on_own_stack, on_own_stack
 
 
+@pytest.fixture(autouse=True)
+def _no_thread_waits() -> None:
+    """Let the first pass of a test start a thread."""
+    stack._stacks.end_idle()
+
+
 @on_own_stack
 def limit() -> int:
     assert is_on_own_stack()
@@ -114,6 +120,73 @@ def test_a_child_forked_by_a_signals_handler_runs_the_pass_itself() -> None:
         signal.signal(signal.SIGUSR1, handler)
     assert found == 7
     assert os.waitstatus_to_exitcode(os.waitpid(ends[0], 0)[1]) == 7
+
+
+def test_passes_that_follow_each_other_share_a_thread() -> None:
+    here = on_own_stack(threading.current_thread)
+    first = here()
+    assert here() is first
+    with pytest.raises(ZeroDivisionError):
+        on_own_stack(lambda: 1 // 0)()
+    assert here() is first
+    stack._stacks.end_idle()
+    assert not first.is_alive()
+    assert here() is not first
+
+
+def test_two_at_once_have_two_threads() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    @on_own_stack
+    def meet() -> int:
+        both.wait()
+        return threading.get_ident()
+
+    found: list[int] = []
+    other = threading.Thread(target=lambda: found.append(meet()))
+    other.start()
+    found.append(meet())
+    other.join()
+    assert len({*found}) == 2
+
+
+def test_a_thread_without_work_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "_IDLE_S", 0.001)
+    first = on_own_stack(threading.current_thread)()
+    first.join(60)
+    assert not first.is_alive()
+    assert not stack._stacks.idle
+    assert limit() == FRAMES
+
+
+def test_one_that_ctrl_c_left_is_not_used_again() -> None:
+    go_on = threading.Event()
+    left: list[threading.Thread] = []
+
+    @on_own_stack
+    def work() -> None:
+        left.append(threading.current_thread())
+        signal.raise_signal(signal.SIGINT)  # which the main thread sees: it waits
+        go_on.wait(60)
+
+    usual = sys.getrecursionlimit()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert sys.getrecursionlimit() == usual
+    assert on_own_stack(threading.current_thread)() is not left[0]
+    go_on.set()
+    left[0].join(60)
+    assert not left[0].is_alive()
+
+
+@pytest.mark.filterwarnings("error")
+def test_none_waits_while_a_process_forks() -> None:
+    first = on_own_stack(threading.current_thread)()
+    child = os.fork()
+    if child == 0:
+        os._exit(limit() != FRAMES)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not first.is_alive()
 
 
 def test_no_thread_is_waited_for_while_python_ends(monkeypatch: pytest.MonkeyPatch) -> None:
