@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from tcdsl.grammar.text.errors import CompileError
 T = TypeVar("T")
 
 FORMAT = "1"  # of keys
+UNWANTED: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", default=None)
 
 
 def compile_source(source: Source, compiler: Compiler | None = None) -> Path:
@@ -71,7 +73,8 @@ def compile_many(
 
     What another thread or process is compiling is waited for, not compiled again. If the wait is
     interrupted, running compilers are killed and locks given back; so they are when
-    is_unwanted, which is asked all the while, says so: `making.UnwantedError`.
+    is_unwanted, which is asked all the while, says so: `making.UnwantedError`. By default it is
+    what `UNWANTED` has for all that a thread compiles.
     """
     chosen = compiler or find_compiler()
     keys = [key_of(s, chosen) for s in sources]
@@ -80,7 +83,8 @@ def compile_many(
     if missing:
         from tcdsl.codegen.toolchain.making import make  # on use: a cache that is filled has all
 
-        done |= with_room(lambda: make(missing, chosen, jobs or usable_cores(), is_unwanted))
+        asked = is_unwanted or UNWANTED.get()
+        done |= with_room(lambda: make(missing, chosen, jobs or usable_cores(), asked))
     return tuple(done[k] for k in keys)
 
 

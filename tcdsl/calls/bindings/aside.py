@@ -5,10 +5,15 @@ and ends what it has begun even if this process ends before. So nothing is hande
 wants one looks there, and builds it himself where it is not. Why the last one failed is kept there
 too, for `tcdsl doctor`: nobody else is told. To start the builder costs as much as a small
 executable, so one does all, one after the other, and ends when nothing has come for a while.
+
+The first way back that a program wants is built by a thread of its own process: that has loaded
+what the builder would have to, and waits for the compiler of the forward pass meanwhile. Only what
+is wanted beside it starts the builder.
 """
 
 from __future__ import annotations
 
+import atexit
 import heapq
 import itertools
 import json
@@ -32,11 +37,13 @@ WAY_BACK = "tcdsl.derived.building"
 EXECUTABLE = "tcdsl.calls.bindings.building"
 CALL = "tcdsl.calls.to_come"
 USUAL = "tcdsl.library.usual"
+_HERE = {WAY_BACK, CALL}  # what a thread of this process builds while there is no builder
 _ORDER = (WAY_BACK, LIBRARY, CALL, EXECUTABLE, USUAL)  # what is wanted soonest first
 _BUILDER = "tcdsl.calls.bindings.builder"
 _FILE = "aside.json"
 _MOST = 2000  # characters of what is kept
 _IDLE_S = 5.0  # until the builder ends
+_END_S = 1.0  # that a thread may take to leave nothing behind
 
 
 class Aside:
@@ -105,16 +112,25 @@ class Queue:
         self._waiting: list[tuple[int, int, Aside]] = []
         self._numbers = itertools.count()
         self._is_served = self._is_building = False
+        self._here: threading.Thread | None = None  # that builds one
+        self.is_ending = False
 
     def put(self, one: Aside) -> None:
         """Have one built after those that are wanted sooner."""
         with self._changed:
+            is_first = self._here is None and not self._is_served
+            if one.module in _HERE and is_first and self._begin_here(one):
+                return
             heapq.heappush(self._waiting, (_ORDER.index(one.module), next(self._numbers), one))
             self._changed.notify_all()
-        self.expect()
+        self._start()
 
     def expect(self) -> None:
-        """Let the builder start, if it has not: something will come."""
+        """Let the builder start if a way back would have to wait for the one that is built here."""
+        if self._here is not None:
+            self._start()
+
+    def _start(self) -> None:
         with self._changed:
             if not self._is_served:
                 thread = threading.Thread(target=self._serve, name="tcdsl aside", daemon=True)
@@ -123,6 +139,38 @@ class Queue:
                 except RuntimeError:  # no more threads, or Python is ending: nothing begins
                     return
                 self._is_served = True
+
+    def _begin_here(self, one: Aside) -> bool:
+        """Build one in a thread of this process; return False where there are no more threads."""
+        thread = threading.Thread(target=self._build_here, args=(one,), name="tcdsl here")
+        thread.daemon = True
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._here = thread
+        return True
+
+    def _build_here(self, one: Aside) -> None:
+        from tcdsl.calls.bindings.builder import built  # on use: it names this module
+        from tcdsl.calls.process.caller import IS_SILENT
+        from tcdsl.codegen.toolchain.objects import UNWANTED
+
+        IS_SILENT.set(True)
+        UNWANTED.set(lambda: self.is_ending)
+        is_wanted = one.begin()
+        why = built(one.module, one.task) if is_wanted else ""
+        with self._changed:
+            self._here = None
+            self._changed.notify_all()
+        if is_wanted:
+            one.end(why)
+
+    def leave(self) -> None:
+        """End what is built here, before the process ends: a compiler would outlive it."""
+        self.is_ending = True
+        if (thread := self._here) is not None:
+            thread.join(_END_S)
 
     def _serve(self) -> None:
         builder = Builder()
@@ -137,7 +185,10 @@ class Queue:
         """Wait until all that was put here is built; what nobody serves is not waited for."""
         with self._changed:
             self._changed.wait_for(
-                lambda: not self._is_served or not (self._waiting or self._is_building)
+                lambda: (
+                    self._here is None
+                    and (not self._is_served or not (self._waiting or self._is_building))
+                )
             )
 
     def _next(self) -> Aside | None:
@@ -233,7 +284,7 @@ _queue = Queue()
 
 
 def expect() -> None:
-    """Let the builder start: something is likely to be built aside soon."""
+    """Let the builder start, if need be: a way back is likely to be built aside soon."""
     _queue.expect()
 
 
@@ -255,6 +306,7 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(lambda: _queue.leave())
 
 
 def last_failure() -> str:

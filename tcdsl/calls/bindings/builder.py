@@ -28,6 +28,7 @@ from tcdsl.calls.bindings.aside import (
     Queue,
     collect_in,
 )
+from tcdsl.codegen.toolchain.making import UnwantedError
 from tcdsl.grammar.text.errors import TCError
 
 _NEEDED = (EXECUTABLE, LIBRARY, WAY_BACK, CALL, "tcdsl.codegen.choose.compiler")
@@ -74,15 +75,19 @@ def main() -> int:
             answers.write(answer.encode() + b"\n")
             answers.flush()
             module, task = pickle.load(requests)
-            answer = json.dumps([_built(module, task), wanted.taken()])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # calls say them
+                why = built(module, task)
+            answer = json.dumps([why, wanted.taken()])
     return 0
 
 
-def _built(module: str, task: bytes) -> str:
+def built(module: str, task: bytes) -> str:
+    """Build a task of a module; return what went wrong, "" if nothing did."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # calls say them
-            import_module(module).build(task)
+        import_module(module).build(task)
+    except UnwantedError:  # the process ends
+        return ""
     except TCError as error:
         return str(error) or type(error).__name__
     except Exception:  # a fault of ours in one task: the others are built all the same

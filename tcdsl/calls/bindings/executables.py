@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Sizes = tuple[tuple[str, int], ...]
 
-# Is told before something is lowered and compiled: what will be wanted after it may be built aside.
+# Is told before a compiler is waited for: what will be wanted after it may be built aside.
 COMPILING: ContextVar[Callable[[], None] | None] = ContextVar("compiling", default=None)
 
 
@@ -142,8 +142,6 @@ class Executables:
             if known is None:
                 from tcdsl.codegen.choose import compiler  # on use
 
-                if (tell := COMPILING.get()) is not None:
-                    tell()
                 if self.index is not None:
                     begin(self.name, self.index.machine)
                 unit = self.unit(spec, config, sizes)
@@ -154,7 +152,10 @@ class Executables:
                     loaded = LoadedUnit(self._program(), unit)
                 else:
                     imports = [f.name for f in unit.functions if f.linkage == "import"]
-                    loaded = load.compile_and_load(compiler.emit_c(unit), self.name, imports)
+                    text = compiler.emit_c(unit)
+                    if (tell := COMPILING.get()) is not None:
+                        tell()
+                    loaded = load.compile_and_load(text, self.name, imports)
                     if self.index is not None:
                         self.index.keep_object(spec, config, sizes, loaded)
                 known = self._keep(spec, config, loaded)

@@ -32,6 +32,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(beforehand, "usable_cores", lambda: 2)
     monkeypatch.setattr(beforehand, "expect", lambda: None)
     recorded(monkeypatch, tmp_path / "cache")
+    building._session.cache_clear()  # what it has lies in another cache
     return noted(monkeypatch, library=False)
 
 
@@ -159,8 +160,24 @@ def test_on_one_core_nothing_is_begun(begun: list[bytes], monkeypatch: pytest.Mo
     assert not begun
 
 
+def test_the_first_one_is_built_by_a_thread_of_this_process(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = aside.Queue()
+    monkeypatch.setattr(aside, "_queue", queue)
+    monkeypatch.setattr(queue, "_start", lambda: pytest.fail("nobody needs a builder"))
+    y, pull = tc.define(SUMS).with_grad()(np.ones((3, 5), np.float32))
+    queue.settle()
+    assert aside.last_failure() == ""
+    assert sorted(compiled) == ["d_sums", "sums"]
+    assert pull(np.ones_like(y)).tolist() == [[2] * 5] * 3
+    assert sorted(compiled) == ["d_sums", "sums"], "what it has left was found"
+    assert aside.last_failure() == ""
+
+
 @pytest.mark.deep
-def test_the_builder_leaves_it(compiled: list[str]) -> None:
+def test_the_builder_leaves_it(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside, "_HERE", ())
     sums = tc.define(SUMS)
     y, pull = sums.with_grad()(np.ones((3, 5), np.float32))
     (one,) = pull._made.begun.values()
@@ -173,7 +190,11 @@ def test_the_builder_leaves_it(compiled: list[str]) -> None:
 
 @pytest.mark.wide
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_waits_for_nothing(compiled: list[str]) -> None:
+@pytest.mark.parametrize("here", [(), (aside.WAY_BACK,)])
+def test_a_forked_child_waits_for_nothing(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch, here: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(aside, "_HERE", here)
     sums = tc.define(SUMS)
     y, pull = sums.with_grad()(np.ones((3, 5), np.float32))
     (one,) = pull._made.begun.values()
