@@ -47,7 +47,8 @@ class Beforehand:
         settings, sizes = made.model.session.settings, tuple(self._sizes.items())
         is_looked_up = settings.tune in _LOOKED_UP and settings.configs is None
         if sizes not in made.begun and is_looked_up and is_possible(variant):
-            what = made.gradient, made.backward_settings, variant.signature.params, sizes
+            params, first = variant.signature.params, made.order[0]
+            what = made.gradient, made.backward_settings, params, sizes, first
             made.begun[sizes] = Aside(packed(what), made.gradient.name, WAY_BACK)
 
 

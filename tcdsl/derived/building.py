@@ -1,4 +1,4 @@
-"""What the builder does for `beforehand.py`: a way back at some sizes."""
+"""What the builder, or a thread, does for `beforehand.py`: a way back at some sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.derived.differentiated import sizes_of_backward
 from tcdsl.grammar.types.typed import Tensor
 
-_Task = tuple[Gradient, Settings, tuple[Tensor, ...], Sizes]
+_Task = tuple[Gradient, Settings, tuple[Tensor, ...], Sizes, Sizes]  # those, and the first ones
 
 
 @lru_cache(maxsize=256)
@@ -27,10 +27,13 @@ def _session(gradient: Gradient, settings: Settings) -> Session:
 def build(task: bytes) -> None:
     """Compile what a task says, as its first calls would."""
     said: _Task = unpacked(task)
-    gradient, settings, params, sizes = said
+    gradient, settings, params, sizes, first = said
     session = _session(gradient, settings)
     variant = session.variant(session.program.defs[-1], {})
-    found = sizes_of_backward(gradient, variant.signature, params, dict(sizes))
+    found, at_first = (
+        sizes_of_backward(gradient, variant.signature, params, dict(x)) for x in (sizes, first)
+    )
+    variant.expect(at_first, spec_for(variant, at_first).layouts)
     variant.compile_ahead(
         found,
         spec_for(variant, found).layouts,

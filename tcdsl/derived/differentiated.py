@@ -73,6 +73,8 @@ class Differentiated(Generic[K]):
         The ways back that are built aside (`beforehand.py`), by the sizes of the kernel.
     first : list
         The kernel's parameters and sizes at its first call, until the backward pass knows of them.
+    order : list
+        The sizes of that call, for good: who builds a way back aside may not have built the first.
     """
 
     gradient: Gradient
@@ -81,6 +83,7 @@ class Differentiated(Generic[K]):
     first: list[tuple[tuple[Tensor, ...], Mapping[str, int]] | None] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
+    order: list[Sizes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.gradient, self.model)

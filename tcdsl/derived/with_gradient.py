@@ -194,6 +194,7 @@ class WithGradient(Generic[K]):
         made = self.of(variant, sizes)
         if not made.first:
             made.first.append((checked.params, sizes))
+            made.order.append(tuple(sizes.items()))
         if self._copy:
             is_own = {id(v) for v in given.values[:own_values]}
             copies = {id(v): v if id(v) in is_own else own(v, n) for n, v in by_name.items()}

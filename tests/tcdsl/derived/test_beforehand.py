@@ -85,6 +85,20 @@ def test_what_was_built_is_what_calls_look_up(begun: list[bytes], compiled: list
     assert len(compiled) == count
 
 
+def test_who_builds_the_second_sizes_knows_which_were_first(
+    begun: list[bytes], compiled: list[str]
+) -> None:
+    """As calls have it: an executable of all sizes, whoever has built that of the first."""
+    sums = tc.define(SUMS).with_grad()
+    for m in (3, 4):
+        sums(np.full((m, 5), m, np.float32))
+    building.build(begun[1])
+    gradient, settings, *_ = pickle.loads(begun[1])
+    session = building._session(gradient, settings)
+    (found,) = session.variant(session.program.defs[-1], {}).executables
+    assert found.spec.sizes is None
+
+
 def test_calls_that_go_back_in_reverse_look_up_the_same(
     begun: list[bytes], compiled: list[str]
 ) -> None:
@@ -138,7 +152,7 @@ def test_sizes_that_calls_would_have_built_aside_are_left_to_them(
     assert len(begun) == 4
     for task in begun:
         building.build(task)
-    gradient, settings, _, _ = pickle.loads(begun[0])
+    gradient, settings, *_ = pickle.loads(begun[0])
     session = building._session(gradient, settings)
     found = session.variant(session.program.defs[-1], {}).executables
     assert [dict(c.spec.sizes or ()).get("M") for c in found] == [3, 4, 6]
