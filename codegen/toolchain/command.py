@@ -39,6 +39,8 @@ class Command:
     env : mapping of str to str
     errors : Path, optional
         The file of what it prints as an error; the same by default.
+    handles : sequence of int
+        Open files that it has too.
 
     Raises
     ------
@@ -54,16 +56,22 @@ class Command:
         printed: Path,
         env: Mapping[str, str],
         errors: Path | None = None,
+        handles: Sequence[int] = (),
     ) -> None:
         self._printed = [printed, *([errors] if errors else [])]
-        self._seconds, self._deadline = seconds, time.monotonic() + seconds
+        self._seconds = seconds
+        self.begin()
         self.objection = ""  # why we ended it
         with contextlib.ExitStack() as files:
             streams = [files.enter_context(path.open("wb")) for path in self._printed]
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=streams[0], stderr=streams[-1], cwd=folder,
-                env=env, start_new_session=True,
+                env=env, start_new_session=True, pass_fds=handles,
             )  # fmt: skip
+
+    def begin(self) -> None:
+        """Let its seconds begin now."""
+        self._deadline = time.monotonic() + self._seconds
 
     @property
     def number(self) -> int:

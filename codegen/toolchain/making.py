@@ -19,6 +19,7 @@ from tcdsl.codegen.toolchain.contentfile import (
     lookup,
     move_into_place,
 )
+from tcdsl.codegen.toolchain.early import take
 from tcdsl.codegen.toolchain.running import Run, wait_for_any
 from tcdsl.grammar.text.errors import CompileError
 
@@ -99,14 +100,17 @@ def _begin(compiler: Compiler, source: Source, key: str) -> _Making | Path | Non
     lock = KeyLock.take(key)
     if lock is None:
         return None
-    folder = None
+    folder = waiting = None
     try:
         if found := lookup(key, OBJECT):
             lock.release()
             return found
-        folder = building_folder()
-        return _Making(key, lock, folder, Run(compiler, source, folder))
+        waiting = take(compiler, source)
+        folder = building_folder() if waiting is None else waiting.folder
+        return _Making(key, lock, folder, Run(compiler, source, folder, waiting))
     except BaseException:
+        if waiting:
+            waiting.end()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
         lock.release()

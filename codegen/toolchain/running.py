@@ -10,18 +10,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cc import (
-    INCLUDES,
-    INSTALL,
-    Compiler,
-    Source,
-    environment,
-)
-from tcdsl.codegen.toolchain.command import Command, beginning_of, cure_in, readable
+from tcdsl.codegen.toolchain.cc import INSTALL, Compiler, Source
+from tcdsl.codegen.toolchain.command import beginning_of, cure_in, readable
+from tcdsl.codegen.toolchain.early import Early
 from tcdsl.codegen.toolchain.headers import cut
+from tcdsl.codegen.toolchain.starting import Started
 from tcdsl.grammar.text.errors import CompileError
 
-LONGEST_S = 300.0  # of a compiler
 _POLL_S = 0.002
 
 
@@ -34,25 +29,30 @@ class Run:
     source : Source
     folder : Path
         Its own, for what it reads and writes.
+    waiting : Early, optional
+        One that was started in this folder before; what it is no use for, another one compiles.
     """
 
-    def __init__(self, compiler: Compiler, source: Source, folder: Path) -> None:
+    def __init__(
+        self, compiler: Compiler, source: Source, folder: Path, waiting: Early | None = None
+    ) -> None:
         self.source = source
-        self.output = folder / "object.so"
-        self._log = folder / "log"
-        file = folder / source.file
         text = cut(source, compiler, folder)
-        file.write_text(text, encoding="utf-8")
-        folders = [INCLUDES, *([source.include] if source.include else [])]
-        self.words = [
-            *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
-            "-shared", "-o", str(self.output), str(file),
-            *source.all_libraries(compiler, text if text is not source.text else None),
-        ]  # fmt: skip
-        try:
-            self.command = Command(self.words, LONGEST_S, folder, self._log, environment(folder))
-        except OSError as error:
-            raise CompileError(_not_started(compiler, source, error)) from error
+        is_cut = text is not source.text
+        libraries = source.all_libraries(compiler, text if is_cut else None)
+        if waiting is not None and is_cut and libraries == waiting.started.libraries:
+            started = waiting.started
+            waiting.give(text)
+        else:
+            if waiting is not None:
+                waiting.end()
+            (folder / source.file).write_text(text, encoding="utf-8")
+            try:
+                started = Started(compiler, source, folder, libraries)
+            except OSError as error:
+                raise CompileError(_not_started(compiler, source, error)) from error
+        self.words, self.command = started.words, started.command
+        self.output, self._log = started.output, started.log
 
     def finished(self) -> bool:
         """Whether the compiler has ended; one that takes five minutes is ended."""

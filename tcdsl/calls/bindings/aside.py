@@ -152,7 +152,7 @@ class Queue:
         return True
 
     def _build_here(self, one: Aside) -> None:
-        from tcdsl.calls.bindings.builder import built  # on use: it names this module
+        from tcdsl.calls.bindings.tasks import built  # on use: most programs build nothing here
         from tcdsl.calls.process.caller import IS_SILENT
         from tcdsl.codegen.toolchain.objects import UNWANTED
 

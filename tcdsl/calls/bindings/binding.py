@@ -20,6 +20,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain import early
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -155,6 +156,7 @@ class Binding:
 
     def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice."""
+        early.begin()
         from tcdsl.codegen.choose import compiler  # on use
 
         if spec.sizes is None and not self.is_for_gpu:

@@ -14,7 +14,6 @@ import json
 import os
 import pickle
 import sys
-import traceback
 import warnings
 from importlib import import_module
 
@@ -28,12 +27,10 @@ from tcdsl.calls.bindings.aside import (
     Queue,
     collect_in,
 )
-from tcdsl.codegen.toolchain.making import UnwantedError
-from tcdsl.grammar.text.errors import TCError
+from tcdsl.calls.bindings.tasks import built
 
 _NEEDED = (EXECUTABLE, LIBRARY, WAY_BACK, CALL, "tcdsl.codegen.choose.compiler")
 _NICE = 2  # whoever asked has other work
-_MOST = 1000  # characters of what a fault says
 
 
 class _Wanted(Queue):
@@ -80,19 +77,6 @@ def main() -> int:
                 why = built(module, task)
             answer = json.dumps([why, wanted.taken()])
     return 0
-
-
-def built(module: str, task: bytes) -> str:
-    """Build a task of a module; return what went wrong, "" if nothing did."""
-    try:
-        import_module(module).build(task)
-    except UnwantedError:  # the process ends
-        return ""
-    except TCError as error:
-        return str(error) or type(error).__name__
-    except Exception:  # a fault of ours in one task: the others are built all the same
-        return traceback.format_exc().strip()[-_MOST:]
-    return ""
 
 
 if __name__ == "__main__":

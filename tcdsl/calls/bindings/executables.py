@@ -14,6 +14,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain import early
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.stack import stack_for
 
@@ -112,6 +113,7 @@ class Executables:
 
     def generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
         """Return the analytic choice of an executable of the CPU for all sizes of a regime."""
+        early.begin()
         from tcdsl.codegen.choose import compiler  # on use
 
         assert isinstance(self.machine, Machine)
@@ -140,6 +142,7 @@ class Executables:
         with self._lock:
             known = self.found(spec, config, sizes)
             if known is None:
+                early.begin()
                 from tcdsl.codegen.choose import compiler  # on use
 
                 if self.index is not None:

@@ -16,6 +16,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain import early
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -151,6 +152,7 @@ class OwnSizes(Binding):
         return config
 
     def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
+        early.begin()
         from tcdsl.codegen.choose import compiler  # on use
 
         assert isinstance(self.machine, Machine)

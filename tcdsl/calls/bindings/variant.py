@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from tcdsl.calls.bindings import changing
@@ -21,6 +22,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain import early
 from tcdsl.grammar.text.errors import CompileError, ScheduleError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -124,11 +126,15 @@ class Variant(Meanwhile):
         with self._lock:
             found = self._serving.get(key)
             if found is None:
-                with stack_for(self.name), waiting(self.name):
+                with stack_for(self.name), waiting(self.name), self._compiler_early():
                     found = self._choose(sizes, layouts, tuned, advised, is_small, view)
                 self._serving = thinned(self._serving, _MAX_SERVED)
                 self._serving[key] = found
             return found
+
+    def _compiler_early(self) -> AbstractContextManager[None]:
+        """Let a compiler start while its text is still in the making."""
+        return nullcontext() if self.is_for_gpu else early.wanted(self.name)
 
     def forget_choices(self) -> None:
         """Choose anew at the next call of each size: a tuned config may have come."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cc, command, running
+from tcdsl.codegen.toolchain import cc, command, running, starting
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.grammar.text.errors import CompileError, TCError
 from tests.codegen.compiled import compiled
@@ -223,7 +223,7 @@ def test_a_command_is_ended_with_what_it_started_when_it_takes_or_prints_too_muc
 ) -> None:
     monkeypatch.setattr(command, "MOST_PRINTED", 1 << 20)
     monkeypatch.setattr(cc, "_ASKED_S", 0.2)
-    monkeypatch.setattr(running, "LONGEST_S", 0.2)
+    monkeypatch.setattr(starting, "LONGEST_S", 0.2)
     child = f"sleep 600 & echo $! > {tmp_path}/child"
     found = dataclasses.replace(cc.probe(("cc",)))
     for body, why in (
