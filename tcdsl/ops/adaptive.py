@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, empty, made_by
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, float32, float64
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
 from tcdsl.ops.casting import wide
@@ -20,6 +20,8 @@ from tcdsl.ops.writing import kept_for_all
 
 ops = Family(__file__)
 Size = int | None | Sequence[int | None]
+_FEW = 8  # elements of a window, which are read whether they are in it or not
+_MANY_WINDOWS = 8  # of a dimension: as many as make a vector
 _MAX = {
     rank: ops.op(f"adaptive_max_pool{rank}d", vjp=put_back, saves=("like:input", "indices"))
     for rank in (2, 3)
@@ -31,6 +33,41 @@ def _avg(rank: int, size: tuple[int, ...]) -> Op:
     text = spatial(ops.text("adaptive_avg_pool"), rank)
     made = op_of_text(text, vjp=_spread, saves=("like:input", "share"))
     return made.with_generics(**{f"O{d + 1}": n for d, n in enumerate(size)})
+
+
+@cache
+def _avg_of_few(image: tuple[int, ...], size: tuple[int, ...]) -> Op | None:
+    """Return the op of means of few elements each, one dimension after the other; None of many.
+
+    A window reads as many elements as the longest one has, those behind its end for nothing. The
+    last dimension comes first: along it elements are gathered, along the others they are vectors.
+    """
+    rank = len(image)
+    most = [_longest(n, o) for n, o in zip(image, size, strict=True)]
+    if max(most) > _FEW or min(size) < _MANY_WINDOWS:
+        return None
+    statements, before = [], "input"
+    for d in reversed(range(rank)):
+        elements, done = [f"h{i}" for i in range(d)], [f"o{i}" for i in range(d + 1, rank)]
+        to, at = (", ".join(["n", *elements, here, *done]) for here in (f"o{d}", "at"))
+        first, behind = f"o{d} * H{d} / O{d}", f"((o{d} + 1) * H{d} + O{d} - 1) / O{d}"
+        statements += [
+            f"first{d}(o{d}) = int32({first}) where o{d} in 0:O{d}",
+            f"count{d}(o{d}) = int32({behind}) - int32({first}) where o{d} in 0:O{d}",
+            f"s{d}({to}) +=! k < count{d}(o{d}) ? {before}({at}) : 0 "
+            f"where k in 0:K{d}, at = clamp(first{d}(o{d}) + k, 0, H{d} - 1)",
+        ]
+        before = f"s{d}"
+    windows = ", ".join(f"o{d}" for d in range(rank))
+    extents, sizes, taps = (", ".join(f"{c}{d}" for d in range(rank)) for c in "HOK")
+    statements.append(f"out(n, {windows}) = share({windows}) * s0(n, {windows})")
+    text = (
+        f"def adaptive_avg_pool_of_few<{sizes}, {taps}, T>(T(N, {extents}) input, T({sizes}) share)"
+        f" -> (T(N, {sizes}) out) {{\n  " + "\n  ".join(statements) + "\n}"
+    )
+    made = op_of_text(text, vjp=_spread, saves=("like:input", "share"))
+    bound = {f"O{d}": n for d, n in enumerate(size)} | {f"K{d}": n for d, n in enumerate(most)}
+    return made.with_generics(**bound)
 
 
 def _spread(needs: int, d_out: Tensor, input: Tensor, share: Tensor) -> Any:
@@ -212,7 +249,8 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
         pool = (pools.avg_pool1d, pools.avg_pool2d, pools.avg_pool3d)[rank - 1]
         return made_by(pool(input, p.windows), _node("AvgPool", rank))
     share = _shares(p.image, p.size, input.dtype)
-    made: Tensor = _avg(rank, p.size)(input.reshape(p.rows), share)
+    few = _avg_of_few(p.image, p.size) if input.dtype in (float32, float64) else None
+    made: Tensor = (few or _avg(rank, p.size))(input.reshape(p.rows), share)
     return made_by(made.view(p.outs), _node("AvgPool", rank))
 
 
