@@ -1,5 +1,6 @@
 """Linear algebra, as PyTorch's `torch.linalg` has it."""
 
+from tcdsl.ops.between import powers as vander
 from tcdsl.ops.decompositions import (
     cholesky_ex,
     inv_ex,
@@ -82,6 +83,7 @@ __all__ = [
     "svdvals",
     "tensorinv",
     "tensorsolve",
+    "vander",
     "vecdot",
     "vector_norm",
 ]

@@ -216,6 +216,15 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return powers if increasing else flip(powers, 1)
 
 
+def powers(x: Tensor, *, N: int | None = None) -> Tensor:  # noqa: N803
+    """Return the powers of each element, the lowest first, as a last dimension."""
+    count = x.shape[-1] if N is None else N
+    if count <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    rows: Tensor = _powers(x.reshape(-1), count)
+    return rows.view(*x.shape, count)  # type: ignore[no-any-return]
+
+
 _FREE: tuple[Any, ...] = (cdist, pdist, tensordot, chain_matmul, vander)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))

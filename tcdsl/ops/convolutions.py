@@ -68,6 +68,11 @@ def _generics(**named: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
 
 
 def _check(input: Tensor, weight: Tensor, rank: int, groups: int) -> None:
+    if weight.shape[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size [{list(weight.shape)}] instead"
+        )
     _check_channels(input, weight, rank, weight.shape[1] * groups, groups, f"conv{rank}d")
 
 

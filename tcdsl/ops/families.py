@@ -62,6 +62,7 @@ FAMILIES = (
     "composed",
     "linear_algebra",
     "further_names",
+    "cells",
     "lowrank",
     "decompositions",
 )

@@ -315,13 +315,14 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rcond : float, optional
         Singular values up to this part of the largest count as 0.
     driver : str, optional
-        Taken for the sake of programs that say it: all give the same here.
+        'gels', 'gelsy' (the default), 'gelsd' or 'gelss': all find the same here, and as in PyTorch
+        only the last two tell singular values, 'gels' no rank, 'gelsy' no residuals.
 
     Returns
     -------
     solution, residuals, rank, singular_values
-        Residuals are there where M > N and all ranks are full. By singular values, which are
-        always there, no gradient goes.
+        Residuals are there where M > N and all ranks are full. By singular values no gradient
+        goes.
     """
     check_matrices("linalg.lstsq", A)
     is_row = A.ndim - 1 == B.ndim
@@ -334,7 +335,14 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rank = matrix_rank(A, rtol=tolerance)
     m, n = A.shape[-2:]
     is_full = bool((array_of(rank) == n).all())
-    residuals = (matmul(A, found) - right).square().sum(-2) if m > n and is_full else A.new_empty(0)
+    if driver in (None, "gelsy") or m <= n or not is_full:
+        residuals = A.new_empty(0)
+    else:
+        residuals = (matmul(A, found) - right).square().sum(-2)
+    if driver == "gels":
+        rank = rank.new_empty(0)
+    if driver not in ("gelsd", "gelss"):
+        values = values.new_empty(0)
     return LeastSquares(found.squeeze(-1) if is_row else found, residuals, rank, values)
 
 

@@ -48,6 +48,7 @@ _default_float = dtypes.float32
 
 def not_for(kernel: str, dtype: DType) -> NotImplementedError:
     """Return the error of a type that PyTorch has no kernel of this name for."""
+    kernel = kernel.removeprefix("each_")  # a text's name
     return NotImplementedError(f"\"{kernel}\" not implemented for '{NAMES[dtype.name]}'")
 
 

@@ -11,7 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Op, Tensor, dtypes, from_numpy, made_by, retyped
+from tcdsl.core import (
+    GRAD,
+    Op,
+    Recipe,
+    Tensor,
+    dtypes,
+    from_numpy,
+    is_grad_enabled,
+    made_by,
+    record,
+    retyped,
+)
 from tcdsl.ops.embeddings import counts
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
@@ -21,7 +32,7 @@ from tcdsl.ops.reductions import not_empty
 from tcdsl.ops.results import named, result
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, op_of_text, publish
-from tcdsl.ops.views import dim_of
+from tcdsl.ops.views import dim_of, no_vjp
 
 ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
@@ -291,6 +302,20 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     return _said("Kthvalue", _kth(input, dim, k - 1, keepdim))
 
 
+def _shared(row: Tensor, found: Tensor, node: str) -> Tensor:
+    """Return an element of a row as made of all elements that are its like, in equal parts."""
+    if not row.requires_grad or not is_grad_enabled():
+        return found
+    is_like: Tensor = row.detach() == found if found == found else row.detach().isnan()  # NaN
+    shape, others, count = row.shape, is_like.logical_not(), is_like.sum()
+
+    def vjp(gradient: Tensor) -> tuple[Tensor]:
+        return ((gradient / count).expand(shape).masked_fill(others, 0),)
+
+    record(node, Recipe(no_vjp, (GRAD,), (0,)), vjp, (row,), (found,), 1)
+    return found
+
+
 @named
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the lower of the middle elements: of all, or along a dimension, and where it is.
@@ -303,9 +328,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         if not count:
             return _of_nothing(input)
         place = None if input._device else _place(flat, 0, (count - 1) // 2, nan_wins=True)
-        if place is None:
-            return made_by(median(flat, 0).values, "MedianBackward0")
-        return _element(flat, place)
+        found = median(flat.detach(), 0).values if place is None else _element(flat.detach(), place)
+        return _shared(flat, found, "MedianBackward0")
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
     if not input.ndim:
@@ -332,9 +356,10 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
             return _of_nothing(input)
         if not input.dtype.is_floating_point:
             return median(flat)
+        row = flat.detach()
         if input._device or input.dtype is dtypes.float64:
-            return nanmedian(flat, 0).values
-        return made_by(_element(flat, _middle_of_known(flat, 0)), "NanmedianBackward0")
+            return _shared(flat, nanmedian(row, 0).values, "NanmedianBackward0")
+        return _shared(flat, _element(row, _middle_of_known(row, 0)), "NanmedianBackward0")
     if not input.dtype.is_floating_point or not input.ndim:
         return median(input, dim, keepdim)
     dim = dim_of(dim, input.ndim)

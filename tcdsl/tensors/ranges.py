@@ -139,6 +139,8 @@ def _spaced(
         raise RuntimeError("number of steps must be non-negative")
     low, high = float(_number(start)), float(_number(end))
     made = blank((steps,), dtype, device, out)
+    if not made.dtype.is_floating_point:
+        low, high = float(int(low)), float(int(high))  # PyTorch's, which has them of the type
     if steps == 1:
         high = low
     if op is filling.linspace:

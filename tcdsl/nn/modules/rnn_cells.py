@@ -143,6 +143,12 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias)
         self.nonlinearity = nonlinearity
 
+    def extra_repr(self) -> str:
+        """Return the sizes, and what differs from the defaults."""
+        text = super().extra_repr()
+        usual = self.nonlinearity == "tanh"
+        return text if usual else f"{text}, nonlinearity={self.nonlinearity}"
+
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next state, (B, N), of an input (B, I) and a state; of one input, (N,)."""
         return self._step(input, None if hx is None else (hx,))[0]

@@ -144,3 +144,16 @@ def test_results_print_as_torchs_and_are_pickled(name: str) -> None:
     again = pickle.loads(pickle.dumps(made))
     assert type(again) is type(made)
     assert again.indices.tolist() == wanted.indices.tolist()
+
+
+def test_the_median_of_all_has_its_gradient_by_all_that_are_like_it() -> None:
+    numbers = [[3.0, 1.0, 1.0], [2.0, 1.0, float("nan")]]
+    for name, columns in (("median", 2), ("median", 3), ("nanmedian", 3)):
+        for dtype in ("float32", "float64", "float16"):
+            found = []
+            for t in (tc, torch):
+                x = t.tensor(numbers, dtype=getattr(t, dtype), requires_grad=True)
+                y = getattr(x[:, :columns], name)()
+                (y * y).backward()
+                found.append((str(y.item()), str(x.grad.tolist())))
+            assert found[0] == found[1]

@@ -180,3 +180,8 @@ def test_a_second_dimension_is_not_taken_for_keepdim() -> None:
         with pytest.raises(TypeError, match="argument 'keepdim' must be bool, not int"):
             call(0, 1)
     assert x.sum(0, True).shape == x.sum(axis=0, keepdims=np.bool_(True)).shape == (1, 3)
+
+
+def test_filters_are_divided_among_groups() -> None:
+    with pytest.raises(RuntimeError, match="to be divisible by 2 at dimension 0"):
+        F.conv2d(tc.ones(1, 2, 4, 4), tc.ones(3, 1, 2, 2), groups=2)

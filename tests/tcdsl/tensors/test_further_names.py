@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import tcdsl
 from tcdsl import library
 from tests.tiers import sampled
 
@@ -171,3 +172,40 @@ def test_numbers_are_real() -> None:
         assert u.detach(x.requires_grad_()).requires_grad is False
         with pytest.raises(RuntimeError, match="imag is not implemented for tensors with non-comp"):
             x.imag  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["rnn_tanh", "rnn_relu", "gru", "lstm"])
+def test_cells_are_functions_of_their_weights(name: str) -> None:
+    gates = {"gru": 3, "lstm": 4}.get(name, 1)
+    found = []
+    for t in (tc, torch):
+
+        def made(*shape: int, t: Any = t) -> Any:
+            row = t.arange(math.prod(shape), dtype=t.float64).view(shape)
+            return (row * 0.7).sin().requires_grad_()
+
+        x, h, w, u = made(2, 3), made(2, 4), made(4 * gates, 3), made(4 * gates, 4)
+        for biases in ((), (made(4 * gates), made(4 * gates))):
+            state = (h, h * 2) if name == "lstm" else h
+            y = getattr(t, f"{name}_cell")(x, state, w, u, *biases)
+            if name == "lstm":
+                y = t.cat(y)
+            (y * y).sum().backward()
+            found.append([*y.flatten().tolist(), *w.grad.flatten().tolist()])
+    for mine, theirs in zip(found[:2], found[2:], strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-9)
+
+
+def test_rows_powers_and_whole_steps() -> None:
+    found = []
+    for t in (tcdsl, torch):
+        table = t.ones(3, 2, requires_grad=True)
+        t.embedding(table, t.tensor([0, 1, 1]), 1).sum().backward()
+        x = t.tensor([[1.0, 2.0], [3.0, 4.0]])
+        rows = [t.linalg.vander(x), t.linalg.vander(x.long(), N=3), table.grad]
+        rows += [t.linspace(0.9, 7.3, 5, dtype=t.int32), t.linspace(5.9, 0.2, 4, dtype=t.uint8)]
+        for driver in (None, "gels", "gelsd"):
+            got = t.linalg.lstsq(t.eye(3)[:, :2], t.ones(3, 1), driver=driver)
+            rows += [got.residuals.round(), got.rank, got.singular_values.round()]
+        found.append([_plain(r) for r in rows])
+    assert found[0] == found[1]
