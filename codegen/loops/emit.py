@@ -66,7 +66,7 @@ _BINARY = {
 _POSTFIX, _PREFIX, _TERNARY, _ANY = 15, 14, 3, 0
 
 # Builtins of the language that smath.h has; % of floats in vectors is there too.
-_MATHS = frozenset(BUILTINS) - {"fmin", "fmax"}
+_MATHS = frozenset({*BUILTINS, "any"}) - {"fmin", "fmax"}
 _MOD_OF_VECTORS = "tc_mod_v"
 
 # What words.h has: vectors read from narrower integers, words, squares of integers.

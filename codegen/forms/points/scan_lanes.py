@@ -3,6 +3,7 @@
     totals: for blocks of rows but the last: total = sum of the block's terms
     scan:   for blocks of rows: last = the element before the row + the totals of blocks before
                 for t, a vector at a time: v = sums of lanes up to each; Y = last + v; last += all
+                (of extremes: where no lane reaches the last one, that is all of them)
                 the points that are left, one by one
 
 That groups terms in another way than one after the other. So it is for sums over what lies before
@@ -15,6 +16,8 @@ depend on threads. In a row that runs backwards the lanes still lie as memory do
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.combine import combined
 from tcdsl.codegen.forms.base.context import Context
@@ -26,18 +29,22 @@ from tcdsl.codegen.forms.points.scan_steps import Steps, varies
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
+    Bin,
+    BinaryOp,
     Call,
     Cast,
     Eval,
     Expr,
     Field,
     Function,
+    If,
     Let,
     Load,
     Opaque,
     Return,
     Scalar,
     Stmt,
+    Un,
     Var,
     Vector,
 )
@@ -45,7 +52,7 @@ from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.machine.wall import TASK_NS, divided_ns
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import INT32
+from tcdsl.grammar.types.dtypes import BOOL, INT32
 from tcdsl.grammar.types.typed import Range
 
 SHORTEST = 48  # points of a row: the steps within a vector take as long as four rows side by side
@@ -220,13 +227,15 @@ class _Scan:
         name = f"{'' if self.steps.is_forward else 'r'}scan_{_NAMES[self.steps.op]}"
         target = self._place(index, at, s.target, s.subs, step)
         every = vexpr.vector_call("last" if self.steps.is_forward else "first", self.t, found)
-        step += [
+        whole_step = b.block(
             Let(found, vexpr.vector_call(name, self.t, value)),
-            Eval(
-                Call(f"tc_store_{self.kind}", (target, combined(self.steps.op, carry, found)), None)
-            ),
+            self._stored(target, combined(self.steps.op, carry, found)),
             Assign(carry, combined(self.steps.op, carry, every)),
-        ]
+        )
+        reaches = self._any_reaches(value, carry)
+        step.append(
+            whole_step if reaches is None else If(reaches, whole_step, self._stored(target, carry))
+        )
         return b.block(
             Let(row, b.div(unit, blocks)),
             Let(block, b.mod(unit, blocks)),
@@ -242,6 +251,20 @@ class _Scan:
             Assign(last, self._lane(carry)),
             b.loop(at, whole, stop, self._point(index, at, last)),
         )
+
+    def _stored(self, target: Expr, v: Expr) -> Stmt:
+        return Eval(Call(f"tc_store_{self.kind}", (target, v), None))
+
+    def _any_reaches(self, value: Expr, carry: Expr) -> Expr | None:
+        """Return whether a term may change an extreme, as few do; equal floats may be two zeros."""
+        if self.steps.op not in ("max", "min"):
+            return None
+        truth = Vector(vexpr.integer_of(self.t.dtype.bits), self.t.lanes)
+        less: BinaryOp = "<" if self.steps.op == "max" else ">"
+        if self.t.dtype.is_integer:
+            less = "<=" if self.steps.op == "max" else ">="
+        beyond = Un("~", Bin(less, value, carry, truth), truth)
+        return replace(vexpr.vector_call("any", truth, beyond), type=Scalar(BOOL))
 
     def _point(self, index: dict[str, Expr], at: Expr, last: Var) -> Stmt:
         """Return one point, the one of that number in its row."""

@@ -285,3 +285,16 @@ def test_gradients_are_scans_too() -> None:
         checked = check(parse(derived.text))
         args = [np.ones([4] * len(t.shape), np.float32) for t in checked.params]
         assert any("scan" in title for title in titles(Problem(checked, tuple(args)))), derived.text
+
+
+@pytest.mark.cc
+def test_extremes_where_each_lane_none_or_one_that_is_no_number_changes_them() -> None:
+    rising = np.arange(70, dtype=np.float32)
+    rows = np.stack([rising, -rising, np.where(rising % 3 == 0, -0.0, 0.0), rising % 7])
+    rows[3, [20, 21, 50]] = np.nan, np.inf, -np.inf
+    for name, end in (("largest", np.maximum), ("smallest of those behind", np.minimum)):
+        p = problem(SCANS[name].replace("T(", "float("), rows.astype(np.float32))
+        way = slice(None, None, 1 if name == "largest" else -1)
+        want = end.accumulate(rows[:, way], axis=1)[:, way]
+        for (got,) in run_cases([Case(p, exact) for exact in (True, False)]):
+            np.testing.assert_array_equal(got, want)
