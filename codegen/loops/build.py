@@ -384,6 +384,13 @@ def when(cond: Expr, *body: Stmt | Sequence[Stmt] | None) -> Stmt:
     return If(cond, block(*body))
 
 
+def either(cond: Expr, then: Stmt, other: Stmt) -> Stmt:
+    """Return if (cond) then else other; a known condition needs no test."""
+    if isinstance(cond, Const):
+        return then if cond.value else other
+    return If(cond, then, other)
+
+
 def assign(place: Var | Elem | Load | Field, value: IntLike) -> Assign:
     """Return place = value."""
     return Assign(place, expr(value))

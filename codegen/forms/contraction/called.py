@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking
@@ -34,6 +36,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.codegen.loops.walk import all_exprs
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
@@ -79,10 +82,31 @@ class Kernels:
         tile = RegisterTile(1, 1, self.panel.lanes, self.panel.dtype, self.panel.words)
         return kernel_params(tile, self.strides, self.panel.finish, self.stored)
 
-    def functions(self) -> list[Function]:
+    def told(self, callers: Sequence[Function]) -> dict[str, int]:
+        """Return what all calls of micro-kernels in some functions say alike of parameters.
+
+        Of exact sizes whose sums are one pass that is the flags and the depth: a quarter of a
+        micro-kernel, and of the compiler's work on it, is for other passes.
+        """
+        names = {self.name(*t) for t in self.tiles} | {f"{self.panel.prefix}_tile"}
+        params = self.params()
+        calls = [
+            e.args[-len(params) :]
+            for f in callers
+            for e in all_exprs(f.body)
+            if isinstance(e, Call) and e.function in names
+        ]
+        found: dict[str, int] = {}
+        for p, *each in zip(params, *calls, strict=True):
+            values = {b.value_of(a) for a in each}
+            if p.name in ("flags", "depth") and len(values) == 1 and (value := values.pop()):
+                found[p.name] = value
+        return found
+
+    def functions(self, told: Mapping[str, int] = MappingProxyType({})) -> list[Function]:
         """Return the micro-kernels and `prefix_tile`, which picks one by rows and vectors.
 
-        Or what stands for them, and the pass over finished tiles.
+        Or what stands for them, and the pass over finished tiles. told: see `told`.
         """
         panel = self.panel
         if not panel.fuses:
@@ -97,6 +121,7 @@ class Kernels:
                 self.stored,
                 panel.problem.term,
                 finisher,
+                told,
             )
             for rows, vectors in self.tiles
         ]

@@ -11,7 +11,8 @@ inlined nor cloned: a compiler that knows the trip count unrolls, runs out of re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.register_tile import (
@@ -35,6 +36,7 @@ from tcdsl.codegen.loops.build import (
     c64,
     compare,
     do,
+    either,
     expr,
     i64,
     load,
@@ -53,7 +55,6 @@ from tcdsl.codegen.loops.loopir import (
     Elem,
     Expr,
     Function,
-    If,
     Let,
     Pointer,
     Scalar,
@@ -104,15 +105,17 @@ def micro_kernel(
     stored: DType,
     term: Term = "product",
     finisher: str | None = None,
+    told: Mapping[str, int] = MappingProxyType({}),
 ) -> Function:
     """Return the micro-kernel of a tile; stored is the type of c in memory.
 
     Halves cannot hold partial sums: with them every pass is the first. finisher: the function that
-    takes finished sums to their places, for an epilogue that is long (`finish_pass`).
+    takes finished sums to their places, for an epilogue that is long (`finish_pass`). told: what
+    all calls say alike of parameters, so that nothing stands here which none of them wants.
     """
     c = pointer("c", stored, restrict=not strides.has_base)
     c_row = expr(strides.c_row) if strides.c_row is not None else i64("c_row")
-    flags, r = i64("flags"), i64("r")
+    r = i64("r")
 
     def at(v: Expr) -> Expr:
         return offset(c, add(mul(r, c_row), mul(v, tile.lanes)))
@@ -167,20 +170,26 @@ def micro_kernel(
     def fetch_ahead(v: Expr, _: bool) -> list[Stmt]:
         return [do("tc_prefetch", p) for p in (at(v), *epilogue.far(r, mul(v, tile.lanes)))]
 
-    is_later = compare("==", Bin("&", flags, c64(FIRST), I64), 0)
-    is_last = compare("!=", Bin("&", flags, c64(LAST), I64), 0)
-    is_far = compare("!=", Bin("&", flags, c64(FAR), I64), 0)
+    def flag(bit: int) -> Expr:
+        if "flags" in told:
+            return c64(told["flags"] & bit)
+        return Bin("&", i64("flags"), c64(bit), I64)
+
+    is_later = compare("==", flag(FIRST), 0)
+    is_last = compare("!=", flag(LAST), 0)
+    is_far = compare("!=", flag(FAR), 0)
+    depth = c64(told["depth"]) if "depth" in told else i64("depth")
     out: Stmt = rows(store)
     if finisher is not None:
-        out = If(is_last, finish_apart(finisher), out)
+        out = either(is_last, finish_apart(finisher), out)
     elif not epilogue.is_plain and epilogue.is_vector:
         out = block(when(is_last, rows(finish)), out)
     elif not epilogue.is_plain:
-        out = If(is_last, finish_elements(), out)
+        out = either(is_last, finish_elements(), out)
     body = block(
         [do("tc_lay_down", p) for p in epilogue.params if _is_float(p)],
         tail_mask(tile, i64("columns")),
-        when(any_of(is_far, compare(">=", i64("depth"), DEEP)), rows(fetch_ahead)),
+        when(any_of(is_far, compare(">=", depth, DEEP)), rows(fetch_ahead)),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
         k_loop(tile, strides, term),
         when(is_later, rows(resume)),

@@ -80,7 +80,8 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
         g = replace(g, pack_b=b.c64(AHEAD))
     far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine, a_is_far=far))
-    functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
+    callers = phase(panel, g, kernels, [])
+    functions = [*kernels.functions(kernels.told(callers)), *callers]
     ns = turn_ns(ctx, panel, choice)
     lowered = _lowered(
         ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.contraction.kernel import DEEP
 from tcdsl.codegen.forms.contraction.library import Tiles
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Vector
@@ -524,6 +525,21 @@ def test_contractions_for_all_sizes_share_what_takes_a_compiler_long() -> None:
         unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "k")
         by = {f.linkage for f in unit.functions}
         assert by == {"import", "phase", "plan"}
+
+
+@pytest.mark.parametrize(("k", "depth"), [(50, 50), (80, 80), (80, 64)])
+def test_a_micro_kernel_has_nothing_for_passes_that_are_not(k: int, depth: int) -> None:
+    """No sums that go on, no lines of which nobody waits for: gcc took a fifth longer for these."""
+    p = matmul(NN, 40, 60, k)
+    spec, config = spec_of(p, exact=True), Config.of({"g0.method": "panel", "g0.depth": depth})
+    unit = compiler.lower(p.program, spec, config, detect(), p.sizes, "k")
+    tiles = [emit(replace(unit, functions=(f,), executables=()), C) for f in unit.functions]
+    tiles = [text for text in tiles if "TC_MICRO" in text]
+    assert tiles
+    for text in tiles:
+        assert ("flags &" in text) == (depth < k)
+        assert ("tc_prefetch(c" in text) == (k >= DEEP)
+    differential([Case(p, exact=True, config=config)], terms=k)
 
 
 @pytest.mark.deep
