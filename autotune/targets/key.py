@@ -10,8 +10,11 @@ from tcdsl import codegen
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.structural_text import structural_text
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain.records import digest_of_sources
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.typed import CheckedDef
+
+_EVER = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ def key_for(of: CheckedDef | Structure, spec: Spec, target: str, compiler: str) 
 def generator_version() -> str:
     """Return the digest of the files that decide emitted code."""
     root = Path(str(codegen.__file__)).parent
-    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".h", ".cuh") and p.is_file())
-    content = hashlib.sha256(b"\0".join(p.read_bytes() for p in files))
-    return content.hexdigest()[:12]
+    digest = digest_of_sources([root], before_ns=_EVER)  # known, where none has changed
+    if digest is None:  # there is no source in Python, or one changes at the moment
+        files = sorted(p for p in root.rglob("*") if p.suffix in (".h", ".cuh") and p.is_file())
+        digest = hashlib.sha256(b"\0".join(p.read_bytes() for p in files)).hexdigest()
+    return digest[:12]

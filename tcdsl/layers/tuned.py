@@ -194,14 +194,16 @@ def tune_calls(
 
     again: whether those that were tuned before are tuned on.
     """
-    from tcdsl.autotune.report import reporter
-
     databases = [one.kernel.session.database if cache is None else Path(cache) for one, *_ in seen]
     found = [
         None if again else _found_before(one, database)
         for (one, *_), database in zip(seen, databases, strict=True)
     ]
     share = None if seconds is None else seconds / max(1, found.count(None))
+    if None not in found:
+        return Tuned([row for row in found if row is not None])
+    from tcdsl.autotune.report import reporter  # on use, as what tunes
+
     report = reporter(quiet)
     rows: list[Row] = []
     for same, database, before in zip(seen, databases, found, strict=True):
@@ -224,7 +226,7 @@ def _found_before(one: Seen, database: Path) -> Row | None:
 
     problem = one.problem
     known = best.lookup(database, problem.key)
-    if known is None or not problem.space.holds(known.config):
+    if known is None or not one.variant.is_legal(problem.spec, known.config):
         return None
     default_ns = known.time_ns if known.default_ns is None else known.default_ns
     return Row(_label(problem), problem.key, known.config, default_ns, known.time_ns)

@@ -6,35 +6,28 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
-from tcdsl.autotune.targets.cpu.builder import SharedObjects
-from tcdsl.autotune.targets.cpu.parts import Parts, whole
+from tcdsl.autotune.targets.cpu.key import key_of
 from tcdsl.autotune.targets.definition import DefinitionProblem
-from tcdsl.autotune.targets.key import Structure, key_for
-from tcdsl.autotune.targets.space import space_of
-from tcdsl.autotune.worker.builder import Builder
-from tcdsl.autotune.worker.emitted import Emitted
-from tcdsl.autotune.worker.problem import Roofline
-from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.loops.ready import Before
-from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.machine.spec import Spec
-from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.codegen.toolchain.host import detect
-from tcdsl.codegen.toolchain.objects import compile_many
-from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import FLOAT64
-from tcdsl.grammar.types.typed import CheckedDef
+
+if TYPE_CHECKING:
+    from tcdsl.autotune.search.space import SearchSpace
+    from tcdsl.autotune.worker.builder import Builder
+    from tcdsl.autotune.worker.emitted import Emitted
+    from tcdsl.autotune.worker.problem import Roofline
+    from tcdsl.codegen.loops.ready import Before
+    from tcdsl.codegen.machine.config import Config
 
 _MOST = 1e7  # GFLOP/s or GB/s: no machine has so much
 _NAME = f"c{digest_of('a candidate')}"  # of all candidates, until they are texts
@@ -60,11 +53,16 @@ class CpuProblem(DefinitionProblem):
     @cached_property
     def space(self) -> SearchSpace:
         """The configs to choose from."""
+        from tcdsl.autotune.targets.space import space_of  # on use: who looks up tunes nothing
+
         return space_of(self.program, self.spec, self.machine)
 
     @cached_property
     def roofline(self) -> Roofline:
         """Roofline of a call, with the measured peaks of this machine."""
+        from tcdsl.autotune.worker.problem import Roofline  # on use, as above
+        from tcdsl.codegen.program.work import bytes_of, flops_of
+
         gflops, gbps = machine_peaks(self.spec.threads)
         if any(b.dtype == FLOAT64 for b in self.program.buffers):
             gflops /= 2
@@ -74,6 +72,9 @@ class CpuProblem(DefinitionProblem):
     @cached_property
     def builder(self) -> Builder:
         """What compiles candidates."""
+        from tcdsl.autotune.targets.cpu.builder import SharedObjects  # on use, as above
+        from tcdsl.autotune.targets.cpu.parts import Parts, whole
+
         if cc.find_compiler().kind == "gcc":
             return SharedObjects(Parts(self._compile).build)
         return SharedObjects(
@@ -83,12 +84,16 @@ class CpuProblem(DefinitionProblem):
     def _compile(
         self, text: str, flags: Sequence[str], is_unwanted: Callable[[], bool]
     ) -> Path | CompileError:
+        from tcdsl.codegen.toolchain.objects import compile_many  # on use, as above
+
         source = cc.Source(self.checked.name, text, flags=tuple(flags))
         return compile_many([source], is_unwanted=is_unwanted)[0]
 
     @cached_property
     def _before(self) -> Before:
         """What candidates have alike."""
+        from tcdsl.codegen.loops.ready import Before  # on use, as above
+
         return Before()
 
     @property
@@ -99,17 +104,13 @@ class CpuProblem(DefinitionProblem):
     @on_own_stack  # once for both steps: a sixth to a third less of our time a candidate
     def emit(self, config: Config) -> Emitted:
         """Return C text that exports `tc_exe_NAME`; others can follow it in one unit."""
+        from tcdsl.autotune.worker.emitted import Emitted  # on use, as above
+        from tcdsl.codegen.choose import compiler
+
         name = f"c{digest_of(config.to_json())}"
         of = self.program, self.spec, config, self.machine, self.sizes
         text = compiler.emit_c(compiler.lower(*of, _NAME, self._before), self._before)
         return Emitted(name, text.replace(_NAME, name))
-
-
-def key_of(of: CheckedDef | Structure, spec: Spec, machine: Machine) -> ProblemKey:
-    """Return the key of a definition at exact sizes and layouts on this machine."""
-    found = cc.find_compiler()
-    target = f"cpu {machine.isa} {found.isa_key}"
-    return key_for(of, spec, target, f"{found.kind} {found.version}")
 
 
 @functools.cache
@@ -123,6 +124,8 @@ def machine_peaks(threads: int) -> tuple[float, float]:
     *known, times = _known_peaks(read_json("peaks.json").get(name))
     if times >= _MEASURED:
         return known[0], known[1]
+    from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak  # on use, as above
+
     machine = detect()
     # Twice all caches: to touch more pages takes longer than all else before a first candidate.
     size_bytes = 2 * (machine.l3_bytes + machine.cores * machine.l2_bytes)

@@ -6,14 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.tuning_file import warn_once
 from tcdsl.autotune.targets import structural_text
-from tcdsl.autotune.targets.cpu.problem import key_of
+from tcdsl.autotune.targets.cpu.key import key_of
 from tcdsl.autotune.targets.key import Structure
-from tcdsl.autotune.targets.space import space_of
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu
@@ -62,6 +60,9 @@ def neighbour_config(
         tuned = best.nearest((*tuned, *shipped.relatives(key)), key)
     if not tuned:
         return None
+    from tcdsl.autotune.search.cost_model import choose  # on use: where another size was tuned
+    from tcdsl.autotune.targets.space import space_of
+
     space = space_of(variant.program, spec, variant.machine)
     chosen = choose(space, tuned)
     return None if chosen == space.default else chosen

@@ -14,8 +14,9 @@ import pytest
 
 from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store.trial import Failure
-from tcdsl.autotune.targets.cpu.problem import CpuProblem, _known_peaks, key_of, machine_peaks
-from tcdsl.autotune.targets.definition import without_jumps
+from tcdsl.autotune.targets.cpu.key import key_of
+from tcdsl.autotune.targets.cpu.problem import CpuProblem, _known_peaks, machine_peaks
+from tcdsl.autotune.targets.expected import without_jumps
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker import bench
 from tcdsl.autotune.worker.case import Expected
@@ -222,7 +223,7 @@ def test_peaks_are_measured_by_the_first_few_processes_alone(
 ) -> None:
     peaks = iter((100.0, 300.0, 200.0))
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path))
-    module = "tcdsl.autotune.targets.cpu.problem"
+    module = "tcdsl.codegen.toolchain.peak"
     monkeypatch.setattr(f"{module}.measure_peak", lambda *_: next(peaks))
     monkeypatch.setattr(f"{module}.measure_bandwidth", lambda *_: 20.0)
     found = []

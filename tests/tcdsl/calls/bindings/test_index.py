@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.targets.cpu.problem import key_of
+from tcdsl.autotune.targets.cpu.key import key_of
 from tcdsl.calls.bindings import index, session, tuned
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.codegen.choose import compiler
