@@ -93,11 +93,28 @@ class RowLoops(RowPoints):
                 point = RowPoint({**this.outer, this.inner.name: at}, stream=stream)
                 stmts += self.vector_point(this, point, u)
             out.append(b.loop(var, low, main, stmts, step=turn))
-        if known is None or known % turn:
+        if known is None and unroll > 1 and self.masks_one:
+            left = b.sub(high, main)
+            whole = b.i64(self.fresh("whole"))
+            out.append(Let(whole, b.add(main, b.mul(b.div(left, lanes), lanes))))
+            one = self.vector_point(this, RowPoint({**this.outer, this.inner.name: var}), 0)
+            out.append(b.loop(var, main, whole, one, step=lanes))
+            stmts = self.part_of_vector(this, whole, b.sub(high, whole))
+            out.append(b.when(b.compare("<", whole, high), stmts))
+        elif known is None or known % turn:
             masked = known is None or known % lanes != 0
             stmts = self.part_of_vector(this, var, b.sub(high, var) if masked else None)
             out.append(b.loop(var, main, high, stmts, step=lanes))
         return out
+
+    @property
+    def masks_one(self) -> bool:
+        """Whether no vector that is whole is masked: a mask is some instructions.
+
+        They count in rows of a few turns, which are walked whole.
+        """
+        is_whole = len(self.space.sweeps) > 1 or any(s.folds for s in self.space.aligned.steps)
+        return is_whole and not self.ctx.machine.has_masks
 
     def part_of_vector(self, this: SweepBody, at: Expr, count: Expr | None) -> list[Stmt]:
         """Return a point of the first count lanes; None: all of them."""
