@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
@@ -27,12 +28,13 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.problem import known, reach_of
+from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, known, reach_of
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.phase import phase
 from tcdsl.codegen.forms.contraction.window.plan import plan
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, convolutions_of
 from tcdsl.codegen.forms.contraction.window.schedule import (
+    DEEP,
     WindowChoice,
     choose,
     chunk_counts,
@@ -43,6 +45,8 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
+
+_LONG = 12  # pixels of a line from which on a contraction's vectors pay
 
 
 def matches(ctx: Context) -> bool:
@@ -124,7 +128,9 @@ def _found(ctx: Context) -> _Found | None:
 
 def _find(ctx: Context) -> _Found | None:
     parts = convolutions_of(ctx)
-    if not parts or 2 * known(parts[0].column.extent) < _lanes_of(ctx, parts[0]):
+    if not parts or (len(parts) == 1 and _are_pixels_fuller(parts[0], _lanes_of(ctx, parts[0]))):
+        return None
+    if 2 * known(parts[0].column.extent) < _lanes_of(ctx, parts[0]):
         return None
     reach = reach_of(ctx)
     finishes: list[Finish] = []
@@ -137,6 +143,21 @@ def _find(ctx: Context) -> _Found | None:
     if not all(finish.is_vector for finish in finishes):
         return None
     return _Found(parts, tuple(finishes))
+
+
+def _are_pixels_fuller(c: Convolution, lanes: int) -> bool:
+    """Whether a contraction is faster: lines fill its vectors, of pixels, better by a third.
+
+    It is where pixels lie behind each other, in the image too, weights need no packing, and sums
+    are not so long that the image is read from afar again for each few rows.
+    """
+    is_near = c.problem.c.stride(c.across.pixel.name) == ONE and c.step(c.across.pixel) == 1
+    if not (is_near and c.is_turned) or c.problem.b.linear(c.sums) is None:
+        return False
+    columns, pixels = known(c.column.extent), c.across.pixels
+    if pixels < _LONG or known(extent_of(c.sums)) > DEEP:
+        return False
+    return 4 * columns * ceil(pixels / lanes) < 3 * pixels * ceil(columns / lanes)
 
 
 def _required(ctx: Context) -> _Found:

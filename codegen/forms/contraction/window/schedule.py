@@ -38,6 +38,7 @@ LOOP = 6  # half cycles of a turn of a loop that is not unrolled
 LATE_BYTES = 32  # that the third level gives in half a cycle less than the second
 CODE = 4096  # vector operations of all micro-kernels: what compiles in a second
 MOST_CHUNKS = 64
+DEEP = 1024  # terms up to which few columns are a contraction's, in vectors of pixels
 PLANNED = 0  # in place of a number of chunks
 
 

@@ -21,7 +21,14 @@ from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, reach_of
 from tcdsl.codegen.forms.contraction.schedule import CALL, STORE
 from tcdsl.codegen.forms.contraction.window.plan import cut
-from tcdsl.codegen.forms.contraction.window.schedule import LOOP, PACK, TURN, most_rows, tile_step
+from tcdsl.codegen.forms.contraction.window.schedule import (
+    DEEP,
+    LOOP,
+    PACK,
+    TURN,
+    most_rows,
+    tile_step,
+)
 from tcdsl.codegen.forms.contraction.window.sliding import Sliding, sliding_of
 from tcdsl.codegen.forms.contraction.window.sliding_nest import SlidingNest, phase
 from tcdsl.codegen.loops import build as b
@@ -140,6 +147,8 @@ def _find(ctx: Context) -> _Found | None:
         is_wide = c.tap.extent != ONE
         if c.tap.extent.constant is None or not (is_short or is_packed or is_wide):
             return None
+        if not (is_packed or is_short) and not _are_columns_full(ctx, c, lanes):
+            return None
     if not ctx.at_least(c.column.extent, lanes // 2):
         return None
     try:
@@ -152,6 +161,19 @@ def _find(ctx: Context) -> _Found | None:
         return None
     count = ctx.value_up_to(c.tap.extent, _MOST_TAPS)  # asked last
     return _Found(c, finish, count) if count else None
+
+
+def _are_columns_full(ctx: Context, c: Sliding, lanes: int) -> bool:
+    """Whether columns fill two thirds of one or two vectors: else pixels do so better.
+
+    Many are asked for first, by one question. See `form.py`, where lines are known.
+    """
+    if not c.is_turned or ctx.at_least(c.column.extent, 4 * lanes // 3 + 1):
+        return True
+    is_above = ctx.at_least(c.column.extent, lanes + 1)
+    if not is_above and ctx.at_least(c.column.extent, 2 * lanes // 3 + 1):
+        return True
+    return ctx.at_least(extent_of(c.sums), DEEP + 1)
 
 
 def _required(ctx: Context) -> _Found:

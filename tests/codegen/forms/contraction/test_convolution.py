@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -218,7 +219,7 @@ TEXTS = {
 }
 SHAPES = {
     "channels last": ((2, 7, 19, 5), (3, 3, 5, 20)),
-    "groups": ((2, 3, 2, 6, 13), (3, 18, 2, 3, 3)),
+    "groups": ((2, 3, 2, 6, 13), (3, 29, 2, 3, 3)),
     "one side": ((3, 4, 50), (20, 4, 5)),
     "three sides": ((1, 2, 4, 6, 9), (17, 2, 3, 3, 3)),
     "no padding": ((2, 3, 9, 21), (24, 3, 3, 2)),
@@ -391,3 +392,33 @@ def test_random_convolutions() -> None:
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_many_random_convolutions(seed: int) -> None:
     held_at_random(seed, 20)
+
+
+@pytest.mark.parametrize(
+    ("channels", "columns", "wide", "is_contraction"),
+    [
+        (3, 5, 56, True),
+        (3, 8, 56, False),
+        (16, 10, 14, True),
+        (3, 5, 7, False),
+        (200, 5, 56, False),
+    ],
+)
+def test_columns_that_leave_vectors_empty_are_a_contractions(
+    channels: int, columns: int, wide: int, *, is_contraction: bool
+) -> None:
+    text = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+        O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
+    }"""
+    machine = replace(detect(), isa="avx2", vector_bytes=32, registers=16)
+    p = problem(text, rand(2, channels, 6, wide), rand(columns, channels, 3, 3))
+    assert ("contraction" in titles_of(p, machine)) is is_contraction
+
+
+def test_the_gradient_by_few_channels_is_a_convolution() -> None:
+    text = """def conv_i(float(N,F,H,W) G, float(F,C,3,3) K) -> (float(N,C,H,W) D) {
+        D(n,c,y,x) +=! pad(G(n,f,y-i+1,x-j+1), 0) * K(f,c,i,j)
+    }"""
+    machine = replace(detect(), isa="avx2", vector_bytes=32, registers=16)
+    p = problem(text, rand(2, 16, 6, 56), rand(16, 5, 3, 3))
+    assert "contraction" not in titles_of(p, machine)
