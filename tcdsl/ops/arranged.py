@@ -12,7 +12,7 @@ from typing import Any
 from tcdsl.core import Tensor, dtypes, empty
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.arguments import listed
-from tcdsl.ops.copies import flip
+from tcdsl.ops.copies import flip, repeated_elements
 from tcdsl.ops.filling import rectangle, triangle
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero, repeated_places
@@ -20,6 +20,7 @@ from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
 from tcdsl.ops.view_parts import sized_part
 from tcdsl.ops.views import dim_of, expand, permute, reshape, transpose
+from tcdsl.ops.writing import any_recorded
 
 _SMALL = 1440  # rows of a triangle, whose roots float32 tells apart
 
@@ -196,6 +197,8 @@ def repeat_interleave(
     often = operator.index(repeats)
     if often < 0:
         raise RuntimeError("Repeats must be non-negative")
+    if input.ndim == 1 and often and not any_recorded((input,)):
+        return repeated_elements(input, often)  # type: ignore[no-any-return]
     shape = tuple(input.shape)  # a view of each part, repeated
     apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])
     made: Tensor = apart.reshape(*shape[:dim], extent * often, *shape[dim + 1 :])

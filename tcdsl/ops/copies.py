@@ -30,6 +30,7 @@ def _of_triangle(name: str) -> ShapeRule:
     return rule
 
 
+repeated_elements = ops.op("often", vjp=None)
 _tril = ops.op("each_tril", shape=_of_triangle("tril"))
 _triu = ops.op("each_triu", shape=_of_triangle("triu"))
 _tril_ = ops.op("each_tril", shape=_of_triangle("tril"), writes=True)

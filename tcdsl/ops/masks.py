@@ -123,7 +123,14 @@ _masked_scatter_apart = in_place(masked_scatter)
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Write the first elements of a source, in order, where a mask is true."""
-    if not input.is_contiguous() or any_recorded((input, source)):
+    if any_recorded((input, source)):
+        return _masked_scatter_apart(input, mask, source)
+    is_row = input.ndim == 1 == source.ndim and input.shape == mask.shape
+    is_typed = mask.dtype is dtypes.bool_ and source.dtype is input.dtype
+    if is_row and is_typed and not _is_compacted(input, source):
+        _masked_scatter_into(input, mask, source)
+        return input
+    if not input.is_contiguous():
         return _masked_scatter_apart(input, mask, source)
     row, chosen = _row_and_mask(input, mask, source)
     if not _is_compacted(row, source):
