@@ -253,7 +253,7 @@ def test_every_workload_of_the_suite_is_a_program_with_a_name_of_its_own(suite: 
         assert len(k.params) == len(workload.inputs)
     for name in suite.random_shapes(2, seed=3):
         assert suite.find(name).text == suite.find(name).text
-        define(suite.find(name).text)
+        assert len(define(suite.find(name).text).params) == len(suite.find(name).inputs)
 
 
 def test_a_suites_ratio_is_of_the_best_peer_to_ours_untuned(suite: Any) -> None:
@@ -270,6 +270,33 @@ def test_a_suites_ratio_is_of_the_best_peer_to_ours_untuned(suite: Any) -> None:
     alone: dict[str, Any] = {"us": {"tcdsl untuned": 2.0}}
     suite.judge(alone)
     assert (alone["best"], alone["ratio"]) == (None, None)
+
+
+def test_the_worst_random_shapes_of_each_form_are_listed_and_timed_again(
+    suite: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {suite.form_of(n) for n in suite.random_shapes(1, 5, ["conv", "scan"])} == {
+        "conv",
+        "scan",
+    }
+    rows = [
+        {"form": form, "random": f"random {form} 5 {i}", "workload": f"{form} {i}", "kind": "any",
+         "best": "torch", "ratio": ratio}
+        for form, ratios in {"conv": (0.5, 2.0, 1.0), "scan": (0.9, 0.8, None)}.items()
+        for i, ratio in enumerate(ratios)
+    ]  # fmt: skip
+    assert [row["workload"] for row in suite.worst_of(rows, 2)] == [
+        "conv 0",
+        "conv 2",
+        "scan 1",
+        "scan 0",
+    ]
+    suite.summary(rows)
+    said = capsys.readouterr().out
+    assert re.search(r"^scan +2 +0.85 +0.80 +1$", said, re.MULTILINE)
+    first, second = said.split("worst of ")[1:]
+    assert first.startswith("conv:\n    0.50  conv 0  (torch)  random conv 5 0\n")
+    assert second.startswith("scan:\n    0.80  scan 1")
 
 
 @pytest.mark.deep

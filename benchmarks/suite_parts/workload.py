@@ -31,7 +31,8 @@ class Input:
         rng = np.random.default_rng((seed, *self.shape))
         if self.dtype in ("float16", "bfloat16", "float32", "float64"):
             normal = rng.standard_normal(self.shape, dtype=np.float32) * np.float32(self.scale)
-            return normal.astype("float32" if self.dtype == "bfloat16" else self.dtype)
+            stored = "float32" if self.dtype == "bfloat16" else self.dtype
+            return np.asarray(normal, stored)  # without a shape it was a number
         return rng.integers(self.low, self.high, self.shape).astype(self.dtype)
 
 
