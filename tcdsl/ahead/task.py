@@ -132,6 +132,6 @@ def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None
     if sizes is None and known:
         return
     config = session.tuned(variant)(exact) or session.advised(variant)(exact)
-    if config is None and shared is not None and shared.is_general:
+    if config is None and view is not None and shared is not None and shared.serves_first(view):
         return
     variant.compile(exact, config or variant.default_of_calls(exact, model), model)

@@ -36,7 +36,8 @@ class RankFree:
 
     Of pointwise ones, flat operands, as most are once their dimensions are joined, have an
     executable of one dimension, all steps 1. Others share one of four dimensions (8, 16, .. where
-    those are too few) with every stride at run time.
+    those are too few) with every stride at run time; but a definition of a user has one for its
+    first sizes where rows are short or an operand is turned around.
 
     Definitions along rows have one for rows one after the other and one for rows side by side, of
     operands with unit steps along them (further ones where dimensions cannot be joined); for other
@@ -51,7 +52,7 @@ class RankFree:
     is_kept : bool
         Whether later processes find what is compiled.
     is_general : bool
-        Whether it serves the very first call too; of what is pointwise it does.
+        Whether it serves the very first call too, whatever it is of.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class RankFree:
         self._lock = Lock()
         self._by_ranks: dict[tuple[int, ...], Executables] = {}
         self._layouts: dict[tuple[int, ...], set[tuple[Layout, ...]]] = {}
-        self.is_general = is_general or signature.pointwise is not None
+        self.is_general = is_general
         self._first: object = None
 
     @property
@@ -108,17 +109,22 @@ class RankFree:
             made = self._of_ranks(ranks)
             return made.at_hand(spec, sizes, names) or made.for_all(spec, sizes)
 
-    def is_first(self, call: object) -> bool:
+    def serves_first(self, view: View | RowView) -> bool:
+        """Whether a first call of this view has no executable for its sizes."""
+        return self.is_general or (isinstance(view, View) and not view.is_slow)
+
+    def is_first(self, call: object, view: View | RowView) -> bool:
         """Whether no other call than this one, equal where it is the same, came before.
 
-        It has an executable for its sizes then, which short rows are the faster for.
+        It has an executable for its sizes then, which short rows are the faster for, and what is
+        pointwise where the shared one is slow.
         """
         if self.is_general:
             return False
         with self._lock:
             if self._first is None:
                 self._first = call
-            return self._first == call
+            return self._first == call and not self.serves_first(view)
 
     def is_served_alike(self, compiled: Compiled, extents: Sequence[Any]) -> bool:
         """Whether operands of these extents, walked alike, get this executable; see `Variant`."""

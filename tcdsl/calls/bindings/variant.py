@@ -195,7 +195,7 @@ class Variant(Meanwhile):
             found = None if config is None else self._compile_found(exact, config, sizes)
             if found is not None:
                 return found
-        if view is not None and not self._has_own(key):
+        if view is not None and not self._has_own(key, view):
             found = self.of_any_rank(view)
             if found is not None:
                 return found
@@ -241,10 +241,12 @@ class Variant(Meanwhile):
         if not self.waits_for_others(exact):
             self.executable(sizes, layouts, tuned, advised, view=view)
 
-    def _has_own(self, key: tuple[Sizes, Layouts]) -> bool:
+    def _has_own(self, key: tuple[Sizes, Layouts], view: View | RowView) -> bool:
         """Whether a call has an executable of its own, though one for all ranks could serve it."""
         shared = self.rank_free
-        return shared is not None and self._exact == key and shared.is_first((self._made, key))
+        if shared is None or self._exact != key:
+            return False
+        return shared.is_first((self._made, key), view)
 
     def _compile_found(
         self, exact: Spec, config: Config, sizes: Mapping[str, int]

@@ -8,6 +8,7 @@ from math import prod
 from tcdsl.grammar.text.dataclass import dataclass
 
 _LEAST_RANK = 4  # of what is not flat: fewer dimensions than that come with ones before them
+_SHORT = 64  # points of a row, up to which it takes longer to come to it than to walk it
 
 Strides = tuple[int, ...]
 
@@ -22,6 +23,17 @@ class View:
     extents: tuple[int, ...]
     strides: tuple[Strides, ...]
     is_flat: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether an executable that knows sizes and strides takes far less time than a shared one.
+
+        Rows are short, or points next to each other in one operand are apart in another.
+        """
+        if self.is_flat:
+            return False
+        apart = any(strides[-1] not in (0, 1) for strides in self.strides)
+        return apart or self.extents[-1] < _SHORT
 
 
 def in_c_order(shape: Sequence[int]) -> Strides:

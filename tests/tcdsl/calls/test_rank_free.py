@@ -36,6 +36,7 @@ def test_all_ranks_sizes_and_layouts_make_two_executables(
     compiled: list[str], shapes: list[tuple[int, ...]]
 ) -> None:
     add: Any = tc.define(ADD)
+    add(np.ones(3, np.float32), np.ones(3, np.float32))  # no first sizes with their own
     rng = np.random.default_rng(0)
     for i, shape in enumerate(shapes):
         for ones in {(False,) * len(shape), (*(len(shape) - 1) * (False,), True),
@@ -52,8 +53,8 @@ def test_all_ranks_sizes_and_layouts_make_two_executables(
     assert len(compiled) == 2
     again: Any = tc.define(ADD)  # as another process
     a = rng.random((3, 2, 5), dtype=np.float32)
-    np.testing.assert_array_equal(again(a, a[:, :1]), a + a[:, :1])
     np.testing.assert_array_equal(again(a, a), a + a)
+    np.testing.assert_array_equal(again(a, a[:, :1]), a + a[:, :1])
     assert len(compiled) == 2
 
 
@@ -151,6 +152,25 @@ def test_what_is_dear_and_repeated_along_rows_is_computed_once_a_row() -> None:
     assert not f.call(a, a[:1]).view.is_flat
     np.testing.assert_array_equal(f(a, b), a)
     np.testing.assert_allclose(f(a, a[:1]), a * np.exp(a[:1]), rtol=1e-6)
+
+
+def test_first_sizes_have_their_own_where_the_shared_one_is_slow(compiled: list[str]) -> None:
+    f: Any = tc.define("def f(float(A,B,C) X) -> (O) { O(c,b,a) = X(a,b,c) }")
+    for i, shape in enumerate([(3, 4, 19), (16, 3, 5), (2, 7, 70)]):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        for _ in range(2):
+            np.testing.assert_array_equal(f(x), x.transpose(2, 1, 0))
+        assert len(compiled) == min(i + 1, 2), "own ones, those for any strides"
+    assert "sizes: A=3 B=4 C=19" in compiled[0]
+    assert "sizes: any" in compiled[1]
+
+
+@pytest.mark.wide
+def test_long_rows_have_no_executable_of_their_own(compiled: list[str]) -> None:
+    g: Any = tc.define("def g(float(A,B) X, float(B) Y) -> (O) { O(a,b) = X(a,b) + Y(b) }")
+    x = np.arange(240, dtype=np.float32).reshape(3, 80)
+    np.testing.assert_array_equal(g(x, x[0]), x + x[0])
+    assert "sizes: any" in compiled[0]
 
 
 @pytest.mark.deep
