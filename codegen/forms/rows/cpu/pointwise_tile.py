@@ -5,6 +5,11 @@
 In the square tile of lanes x lanes points, `A` is read as vectors along `i` and turned around in
 registers, so that all memory is walked in unit steps. Squares beside each other take a few lines of
 `A` at once: those of other rows are pages apart.
+
+    O(d, c, a) = X(a, c, d)        c and d of X are one run, cut into whole vectors
+
+Where the dimension along which `A` has unit steps is short, known ones that go on where it ends are
+walked with it; where elements of a run lie in what does not go on so, a table tells.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
@@ -31,16 +37,21 @@ from tcdsl.codegen.loops.loopir import (
     Let,
     Mask,
     Return,
+    Serial,
     Stmt,
+    Table,
     Unroll,
     Var,
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 
 _TASK_POINTS = 1 << 16
 _STRETCH = 256  # bytes of what is turned, which are next to each other
+_LONGEST_RUN = 2048  # points of a run, which are the entries of a table
+_WASTE = 1.1  # of the lanes of squares along one dimension, from which on runs are worth it
 
 
 def turned_loop(ctx: Context, space: IterationSpace) -> DimLoop | None:
@@ -73,24 +84,93 @@ def _turned(ctx: Context, space: IterationSpace, loop: DimLoop) -> list[Access]:
     ]
 
 
+def _run(ctx: Context, space: IterationSpace, across: DimLoop, lanes: int) -> tuple[DimLoop, ...]:
+    """Return the loops whose points follow each other in all that is turned, the innermost first.
+
+    That is the given one, and such that go on where it ends, if squares along it waste lanes.
+    """
+    turned = _turned(ctx, space, across)
+    values = {
+        x.name
+        for s in space.aligned.steps
+        for x in vexpr.walk(s.statement.value)
+        if isinstance(x, typed.IndexValue)
+    }
+    known = {
+        x.name: x.extent.constant
+        for x in space.kept
+        if x.extent.constant
+        and x.name not in values
+        and all(a.step(x.name).constant is not None for a in space.linear.values())
+    }
+    length = known.get(across.name)
+    if length is None or -(-length // lanes) * lanes < _WASTE * length:
+        return (across,)
+    run = [across]
+    while length <= _LONGEST_RUN:
+        more = [
+            x
+            for x in space.kept
+            if x not in run
+            and x.name in known
+            and all(space.linear[a].step(x.name).constant == length for a in turned)
+        ]
+        if not more or length * known[more[0].name] > _LONGEST_RUN:
+            break
+        run.append(more[0])
+        length *= known[more[0].name]
+    return tuple(run)
+
+
 class TileNest(RowPoints):
     """The statements of one square tile."""
 
     def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk, across: DimLoop) -> None:
-        rows = tuple(x for x in space.kept if x != across)
+        run = _run(ctx, space, across, walk.lanes)
+        rows = tuple(x for x in space.kept if x not in run)
+        self.tables: dict[tuple[int, ...], Table] = {}
+        self.places: dict[Access, Table] = {}  # of points of the run
+        turned = _turned(ctx, space, across)
+        if len(run) > 1:
+            linear = dict(space.linear)
+            for access, steps in linear.items():
+                linear[access] = steps.without([x.name for x in run if x != across])
+                if access not in turned and any(steps.step(x.name) != ZERO for x in run):
+                    linear[access] = steps.without([x.name for x in run])
+                    self.places[access] = self._table(ctx, run, steps)
+            space = replace(space, linear=linear)
+            across = DimLoop(across.name, points(run))
         super().__init__(ctx, replace(space, kept=rows), walk)
         self.across = across
         self.inner = space.sweeps[0][-1]
-        self.turned = _turned(ctx, space, across)
+        self.turned = turned
         self.turned_bytes = min(self.stored(a[0]).size_bytes for a in self.turned)
+
+    def _table(self, ctx: Context, run: tuple[DimLoop, ...], linear: Linear) -> Table:
+        """Return the places of the points of a run, the same one for the same steps."""
+        steps = tuple(linear.step(x.name).constant or 0 for x in run)
+        if steps not in self.tables:
+            places = [0]
+            for x, step in zip(run, steps, strict=True):
+                places = [at + i * step for i in range(x.extent.constant or 0) for at in places]
+            name = f"{ctx.prefix}_run{len(self.tables)}"
+            self.tables[steps] = Table(name, I64, tuple(places))
+        return self.tables[steps]
+
+    def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
+        """Return where an access lies; along a run a table tells."""
+        pointer, index = super().address(access, counters)
+        if access in self.places:
+            at = counters[self.across.name]
+            index = b.add(index, Elem(self.places[access].name, (at,), I64))
+        return pointer, index
 
     def tile(self, t: Expr, v: Expr, rows: Expr | None, columns: Expr | None) -> list[Stmt]:
         """Return the tile at (t, v): whole, or its first rows and columns."""
         lanes = self.walk.lanes
         out: list[Stmt] = []
-        row_mask = column_mask = None
-        if rows is not None and columns is not None:
-            row_mask, column_mask = self.mask(rows, out), self.mask(columns, out)
+        row_mask = None if rows is None else self.mask(rows, out)
+        column_mask = None if columns is None else self.mask(columns, out)
         squares: dict[Access, tuple[str, Vector]] = {}
         for access in self.turned:
             squares[access] = self.turn(access, t, v, row_mask, columns, out)
@@ -99,11 +179,15 @@ class TileNest(RowPoints):
         for access, (name, kind) in squares.items():
             point.local[access] = Elem(name, (u,), kind)
         body = self.points(point)
-        if rows is None:
-            out.append(b.loop(u, 0, lanes, body, mark=Unroll()))
-        else:
-            out.append(b.loop(u, 0, rows, body))
+        count = b.c64(lanes) if rows is None else rows
+        known = Serial() if b.value_of(count) is None else Unroll()
+        out.append(b.loop(u, 0, count, body, mark=known))
         return out
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both sides of squares have known lengths."""
+        return bool(self.across.extent.constant and self.inner.extent.constant)
 
     def mask(self, count: Expr, out: list[Stmt]) -> Var:
         """Declare the mask of the first count lanes."""
@@ -125,8 +209,9 @@ class TileNest(RowPoints):
         name = self.fresh("square")
         short = f"v{kind.lanes}{short_name(kind.dtype)}"
         c = b.i64(self.fresh("c"))
+        count = kind.lanes if columns is None else b.value_of(columns)
         # beyond the last column the last one is loaded again: nothing outside is touched
-        column = c if columns is None else b.min64(c, b.sub(columns, 1))
+        column = c if count is not None else b.min64(c, b.sub(columns or 0, 1))
         pointer, index = self.address(
             access, {self.across.name: t, self.inner.name: b.add(v, column)}
         )
@@ -136,10 +221,16 @@ class TileNest(RowPoints):
             load = Call(f"tc_loadm_{short}", (at, mask), kind)
         out.append(Array(name, kind, (kind.lanes,)))
         row: list[Stmt] = [b.assign(Elem(name, (c,), kind), load)]
-        if mask is None:  # rows of the source are pages apart: no hardware fetches the next tile
+        length = self.inner.extent.constant
+        if mask is None and columns is None and (length is None or length > kind.lanes):
+            # rows of the source are pages apart: no hardware fetches the next tile
             ahead = b.mul(self.size(self.space.linear[access].step(self.inner.name)), kind.lanes)
             row.insert(0, b.do("tc_prefetch", b.offset(pointer, b.add(index, ahead))))
-        out.append(b.loop(c, 0, kind.lanes, row, mark=Unroll()))
+        out.append(b.loop(c, 0, count if count is not None else kind.lanes, row, mark=Unroll()))
+        if count is not None and count < kind.lanes:
+            last = Elem(name, (b.c64(count - 1),), kind)
+            rest = b.assign(Elem(name, (c,), kind), last)
+            out.append(b.loop(c, count, kind.lanes, rest, mark=Unroll()))
         out.append(Eval(Call(f"tc_transpose_{short}", (Var(name, kind),), None)))
         return name, kind
 
@@ -161,7 +252,7 @@ def lower_tiles(
     nest = TileNest(ctx, space, walk, across)
     lanes = walk.lanes
     outer = ctx.operands.size(points(nest.space.kept))
-    height = ctx.operands.size(across.extent)
+    height = ctx.operands.size(nest.across.extent)
     width = ctx.operands.size(nest.inner.extent)
     side = max(lanes, _STRETCH // nest.turned_bytes)
     band = b.mul(b.max64(1, b.div(b.c64(_TASK_POINTS), b.mul(side, b.max64(width, 1)))), side)
@@ -176,19 +267,22 @@ def lower_tiles(
 
     def build(counters: Mapping[str, Expr], _: Expr) -> list[Stmt]:
         nest.enter(counters)
-        rows, columns = b.i64(nest.fresh("rows")), b.i64(nest.fresh("columns"))
-        whole = b.all_of(b.compare("==", rows, lanes), b.compare("==", columns, lanes))
-        tile = If(
-            whole,
-            b.block(nest.tile(t, v, None, None)),
-            b.block(nest.tile(t, v, rows, columns)),
-        )
         # squares along a stretch of what is turned, one after the other
         u, stop = b.i64(nest.fresh("from")), b.i64(nest.fresh("to"))
-        squares = b.loop(t, u, stop, Let(rows, b.min64(lanes, b.sub(high, t))), tile, step=lanes)
-        along = b.loop(
-            v, 0, width, Let(columns, b.min64(lanes, b.sub(width, v))), squares, step=lanes
-        )
+        if nest.is_known:
+            along = _known_squares(nest, (t, u, stop), v)
+        else:
+            rows, columns = b.i64(nest.fresh("rows")), b.i64(nest.fresh("columns"))
+            whole = b.all_of(b.compare("==", rows, lanes), b.compare("==", columns, lanes))
+            tile = If(
+                whole,
+                b.block(nest.tile(t, v, None, None)),
+                b.block(nest.tile(t, v, rows, columns)),
+            )
+            left = Let(rows, b.min64(lanes, b.sub(high, t)))
+            squares = b.loop(t, u, stop, left, tile, step=lanes)
+            left = Let(columns, b.min64(lanes, b.sub(width, v)))
+            along = [b.loop(v, 0, width, left, squares, step=lanes)]
         across_loop = b.loop(
             u, low, high, Let(stop, b.min64(b.add(u, side), high)), along, step=side
         )
@@ -220,5 +314,38 @@ def lower_tiles(
         plan=tuple(plan),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
+        tables=tuple(nest.tables.values()),
         params_used=len(plan),
     )
+
+
+def _known_squares(nest: TileNest, along: tuple[Var, Var, Var], v: Var) -> list[Stmt]:
+    """Return the squares of a stretch, those at the ends of known lengths as texts of their own.
+
+    along: the counter along the stretch, where it begins, where it ends.
+    """
+    t, low, high = along
+    lanes = nest.walk.lanes
+    height, width = (x.extent.constant or 0 for x in (nest.across, nest.inner))
+
+    def squares(columns: int) -> list[Stmt]:
+        some = None if columns == lanes else b.c64(columns)
+        out: list[Stmt] = []
+        whole: Expr = high
+        if height % lanes:
+            whole = b.i64(nest.fresh("whole"))
+            out.append(Let(whole, b.sub(high, b.mod(b.sub(high, low), lanes))))
+        if height >= lanes:
+            out.append(b.loop(t, low, whole, nest.tile(t, v, None, some), step=lanes))
+        if height % lanes:
+            rest = nest.tile(t, v, b.c64(height % lanes), some)
+            out.append(b.loop(t, whole, high, rest, step=lanes))
+        return out
+
+    out: list[Stmt] = []
+    whole = width - width % lanes
+    if whole:
+        out.append(b.loop(v, 0, whole, squares(lanes), step=lanes))
+    if width % lanes:
+        out.append(b.loop(v, whole, width, squares(width % lanes), step=lanes))
+    return out

@@ -20,6 +20,7 @@ from tcdsl.grammar.types.dtypes import ALL, BY_NAME
 from tests.codegen.harness import (
     Array,
     Case,
+    Problem,
     assert_same,
     differential,
     expected,
@@ -117,6 +118,30 @@ def test_reads_across_rows_in_turned_tiles(exact: bool, rng: np.random.Generator
             if n * m > 1 or not exact
         ]
     differential(cases)
+
+
+RUN = """def f(float(A,B,C,D) X, float(D) y, float(C,D) z) -> (O) {
+  O(b,d,c,a) = X(a,b,c,d) * y(d) + z(c,d)
+}"""
+
+
+@pytest.mark.cc
+def test_what_follows_in_the_source_is_turned_as_one_run(rng: np.random.Generator) -> None:
+    """Of known sizes; whole vectors of it cross the ends of its dimensions."""
+    shapes = [(3, 4, 5, 2), (12, 2, 5, 7), (17, 2, 3, 19), (16, 1, 4, 6), (33, 3, 1, 9)]
+    problems = [
+        problem(RUN, normal(rng, *s), normal(rng, s[3]), normal(rng, s[2], s[3])) for s in shapes
+    ]
+    differential([Case(p, exact=True) for p in problems])
+    assert "_run0[70] = {0, " in _text_of(problems[1])
+    whole = problem(RUN, normal(rng, 3, 2, 5, 32), normal(rng, 32), normal(rng, 5, 32))
+    assert "_run0" not in _text_of(whole)
+
+
+def _text_of(p: Problem) -> str:
+    machine = replace(detect(), isa="avx512", vector_bytes=64, registers=32)
+    spec = spec_of(p, exact=True)
+    return compiler.emit_c(compiler.lower(p.program, spec, Config(), machine, p.sizes, "f"))
 
 
 @pytest.mark.wide
