@@ -169,6 +169,12 @@ def _has_factors(s: Stencil) -> bool:
     return any(taps & names and s.lane.name not in names for names in used)
 
 
+def takes_seconds(ctx: Context, s: Stencil) -> bool:
+    """Whether some read takes every second element: under masks these are two for each vector."""
+    places = (place_of(ctx, r.tensor, r.subs) for x in s.statements for r in x.reads() if r.subs)
+    return any(place is not None and place.step(s.lane.name).constant == 2 for place in places)
+
+
 def is_woven(ctx: Context, s: Stencil) -> bool:
     """Whether windows keep their points as halves of registers give every second element.
 
