@@ -17,6 +17,7 @@ from tcdsl.codegen.preludes.abi import MAX_LOOPS
 from tcdsl.codegen.program.decided import Sizes, decided
 from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.pairs import in_pairs
+from tcdsl.codegen.program.parted import parted
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.proved import proved
 from tcdsl.codegen.program.scans import along_rows
@@ -96,7 +97,11 @@ def rewritten(
         known = masked(known, spec.sizes or ())
     at = tuple(sizes.items())
     split = distributed(in_pairs(known, at), at)
-    return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
+    if isinstance(machine, Gpu):
+        return split
+    if spec.is_exact:
+        split = parted(split, sizes, machine.vector_bytes)
+    return _with_scans(split, spec.layouts)
 
 
 @lru_cache(maxsize=64)

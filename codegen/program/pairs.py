@@ -275,7 +275,7 @@ class _Splitting:
         op: AssignOp = "=" if len(outputs) == len(ranges) else "+=!"
         name = self.named("pair", s)
         self.allot(name, s, value, outputs)
-        self.append(_statement(name, at, op, value, ranges))
+        self.append(new_statement(name, at, op, value, ranges))
         return typed.Read(name, at, value.dtype, (False,) * len(at))
 
     def append(self, s: Statement) -> None:
@@ -289,7 +289,7 @@ class _Splitting:
         def make(f: Factor) -> Expr:
             name = self.named("factor", s)
             self.allot(name, s, f.value, f.ranges)
-            self.statements.append(_statement(name, f.subs, "=", f.value, f.ranges))
+            self.statements.append(new_statement(name, f.subs, "=", f.value, f.ranges))
             return typed.Read(name, f.at, f.value.dtype, (False,) * len(f.at))
 
         self.statements.append(split(s, unused, make) or s)
@@ -311,8 +311,9 @@ class _Splitting:
         self.buffers.append(Buffer(name, tensor, value.dtype, shape, zero, "temp", name))
 
 
-def _statement(
+def new_statement(
     name: str, subs: tuple[Expr, ...], op: AssignOp, value: Expr, ranges: tuple[Range, ...]
 ) -> Statement:
+    """Return a statement that writes all of a temporary."""
     text = statement_text(typed.Statement(name, subs, op, value, ranges))
     return Statement(name, None, subs, op, value, ranges, True, (False,) * len(subs), text)
