@@ -215,8 +215,8 @@ def packs_b(x: Extents, machine: Machine, mr: Expr) -> Expr:
 def dot_cost(x: Extents, machine: Machine) -> Expr:
     """Return the half cycles of the dot method: products, then a sum across the lanes of each."""
     step = div(mul(ceil_div(x.k, x.lanes), 2), machine.fma_per_cycle)
-    if machine.has_few_registers:  # few accumulators, and as many loads as there is time for
-        step = add(step, div(mul(step, 3), 10))
+    # few accumulators, and as many loads as there is time for
+    step = add(step, div(mul(step, 3), 10))
     dots = mul(x.m, x.n, add(step, ACROSS))
     return add(dots, mul(x.n, x.k, TURN)) if x.turns else dots
 

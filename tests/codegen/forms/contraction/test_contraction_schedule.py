@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcdsl.codegen.forms.contraction.blocking import Extents
+from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, Extents
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose
 from tcdsl.codegen.forms.contraction.schedule import register_tiles
 from tcdsl.codegen.loops.build import c64, value_of
@@ -106,3 +106,14 @@ def test_tiles_take_few_rows_of_an_operand_that_comes_from_memory() -> None:
     rows = {m: chosen(product(m, 16, 32), AMD).mr for m in (4096, 262144)}
     assert rows[4096] > 12, "all of it stays in the second level"
     assert rows[262144] <= 12
+
+
+def test_dots_are_for_few_rows() -> None:
+    """As many loads as there is time for: beside tiles they take 1.3 times what their sums do."""
+
+    def method(m: int, n: int, k: int) -> int:
+        return chosen(replace(product(m, n, k), packs_b=True, dots=True), AMD).method
+
+    assert method(4, 1000, 1000) == DOT
+    assert method(128, 128, 2000) == PANEL
+    assert method(64, 64, 2000) == PANEL
