@@ -157,7 +157,8 @@ def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[st
         if _is_pointwise(space):
             values["stream"] = ctx.at_least(_output_bytes(ctx, space), ctx.machine.l3_bytes + 1)
         else:
-            values["prefetch"] = len(space.sweeps) > 1
+            far = total * memory_per_point(ctx, space) > ctx.machine.l3_bytes
+            values["prefetch"] = len(space.sweeps) > 1 or (ctx.is_exact() and far)
     return values
 
 
