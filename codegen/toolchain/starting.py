@@ -35,9 +35,10 @@ class Started:
     ) -> None:
         self.output, self.log = folder / "object.so", folder / "log"
         self.libraries = tuple(libraries)
+        apart = ["-pipe"] if handles else []  # its assembler too is there before the text
         folders = [INCLUDES, *([source.include] if source.include else [])]
         self.words = [
-            *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
+            *compiler.command, *source.all_flags(compiler), *apart, *(f"-I{f}" for f in folders),
             "-shared", "-o", str(self.output), str(folder / source.file), *libraries,
         ]  # fmt: skip
         self.command = Command(
