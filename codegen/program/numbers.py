@@ -6,8 +6,13 @@ the square of its depth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from tcdsl.codegen.program.expressions import operands_of
 from tcdsl.grammar.types import typed
+
+T = TypeVar("T")
 
 
 class Numbers:
@@ -16,6 +21,7 @@ class Numbers:
     def __init__(self) -> None:
         self._by_node: dict[int, tuple[typed.Expr, int]] = {}
         self._by_key: dict[object, int] = {}
+        self._facts: dict[tuple[str, int], Any] = {}
 
     def of(self, e: typed.Expr) -> int:
         """Return the number of an expression."""
@@ -36,6 +42,14 @@ class Numbers:
                 key = (type(x), *_own(x), x.dtype, below) if parts else x
                 self._by_node[id(x)] = x, self._by_key.setdefault(key, len(self._by_key))
         return self._by_node[id(e)][1]
+
+    def fact(self, name: str, e: typed.Expr, make: Callable[[], T]) -> T:
+        """Return what make returned when first asked by this name for an equal expression."""
+        key = name, self.of(e)
+        if key not in self._facts:
+            self._facts[key] = make()
+        found: T = self._facts[key]
+        return found
 
 
 def _own(e: typed.Expr) -> tuple[object, ...]:

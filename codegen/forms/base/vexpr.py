@@ -188,7 +188,8 @@ class LaneScope:
 
     lanes, bits: of all vectors. varies: whether a leaf differs between lanes. scalar: lowers what
     does not. read, index: a vector of what does. statements: receives declarations. fresh: gives
-    unused names. known: values of reads.
+    unused names. known: values of reads. all_vary: whether any expression does (`any_of(varies)`),
+    where several scopes have the same leaves.
     """
 
     lanes: int
@@ -200,6 +201,7 @@ class LaneScope:
     fresh: Callable[[str], str]
     statements: list[ir.Stmt]
     known: dict[typed.Expr, ir.Expr] = field(default_factory=dict)
+    all_vary: Callable[[typed.Expr], bool] | None = None
     _varies: Callable[[typed.Expr], bool] = field(init=False)
     _costs: Callable[[typed.Expr], bool] = field(init=False)
     _named: dict[int, ir.Expr] = field(default_factory=dict)
@@ -226,8 +228,10 @@ class LaneScope:
 
     def value(self, e: typed.Expr) -> ir.Expr:
         """Return the value of e: a vector if it varies, else a scalar."""
-        self._uses.update(map(self._numbers.of, walk(e)))
-        self._varies = any_of(self.varies)  # anew: what is in the tile changes
+        numbers = self._numbers
+        self._uses.update(numbers.fact("uses", e, lambda: Counter(map(numbers.of, walk(e)))))
+        # Anew, where nobody knows better: what is in the tile changes.
+        self._varies = any_of(self.varies) if self.all_vary is None else self.all_vary
         self._costs = any_of(is_heavy, inner=True)
         return self._value(e)
 

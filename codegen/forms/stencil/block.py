@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
-from tcdsl.codegen.forms.stencil.problem import Place, is_unsafe, place_of
+from tcdsl.codegen.forms.stencil.problem import Place, is_unsafe, numbers_of, place_of
 from tcdsl.codegen.forms.stencil.walk import Level, Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Var, Vector
@@ -165,7 +165,7 @@ class Block:
         place = place_of(walk.ctx, read.tensor, read.subs)
         assert place is not None, "subscripts are affine"
         row = walk.stencil.row
-        indices = {n for x in read.subs for n in indices_of(x)}
+        indices = numbers_of(walk.ctx).fact("indices", read, lambda: indices_of(read))
         level = self.level
         is_still = walk.stencil.is_still and (row is None or row.name not in indices)
         if is_still and region == self.base and not is_unsafe(walk.ctx, s, read):

@@ -12,8 +12,8 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.stencil.block import Block
-from tcdsl.codegen.forms.stencil.lanes import numbers_of, scope_at
-from tcdsl.codegen.forms.stencil.problem import Stencil
+from tcdsl.codegen.forms.stencil.lanes import scope_at
+from tcdsl.codegen.forms.stencil.problem import Stencil, numbers_of
 from tcdsl.codegen.forms.stencil.walk import Spot
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Bin, Const, Expr, Let, Un, Var, Vector

@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.stencil.block import Block
-from tcdsl.codegen.forms.stencil.problem import guard_of, is_unsafe
+from tcdsl.codegen.forms.stencil.problem import guard_of, is_unsafe, numbers_of
 from tcdsl.codegen.forms.stencil.walk import Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Const, Expr, Let, Scalar, Var, Vector
 from tcdsl.codegen.program.expressions import indices_of
-from tcdsl.codegen.program.numbers import Numbers
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -87,11 +85,6 @@ class StencilScope(vexpr.LaneScope):
         return vexpr.vector_call("keep", t, self.block.mask(region), inside, outside)
 
 
-def numbers_of(ctx: Context) -> Numbers:
-    """Return the numbers of a group's expressions, which are the same ones at each tap."""
-    return ctx.once("numbers", Numbers)
-
-
 def scalar_at(walk: Walk, spot: Spot) -> Values:
     """Return what lowers an expression that is the same in all lanes of a spot."""
     index: dict[str, Expr] = {n: b.add(v, spot.shift.get(n, 0)) for n, v in walk.index.items()}
@@ -129,6 +122,7 @@ def scope_at(
         first = b.add(walk.index[lane], spot.shift.get(lane, 0))
         return vexpr.vector_call("iota", t, b.cast(first, Scalar(t.dtype)))
 
+    leaves = "varies", lane, frozenset(given)
     scope = StencilScope(
         lanes=walk.lanes,
         bits=walk.stencil.bits,
@@ -138,6 +132,7 @@ def scope_at(
         index=index,
         fresh=walk.names.fresh,
         statements=block.level.stmts,
+        all_vary=walk.ctx.once(leaves, lambda: vexpr.any_of(varies)),
         _numbers=numbers_of(walk.ctx),
         block=block,
         spot=spot,

@@ -30,6 +30,7 @@ from tcdsl.codegen.program.expressions import (
     reads_of,
     walk_typed,
 )
+from tcdsl.codegen.program.numbers import Numbers
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
@@ -117,8 +118,14 @@ def place_of(ctx: Context, tensor: str, subs: tuple[typed.Expr, ...]) -> Place |
 
     Each is asked for once a tap and line: a fifth of what a depthwise window takes to be lowered.
     """
-    found: Place | None = ctx.once(("place", tensor, subs), lambda: _place(ctx, tensor, subs))
+    key = "place", tensor, *map(numbers_of(ctx).of, subs)  # their hash would walk them, each time
+    found: Place | None = ctx.once(key, lambda: _place(ctx, tensor, subs))
     return found
+
+
+def numbers_of(ctx: Context) -> Numbers:
+    """Return the numbers of a group's expressions, which are the same ones at each tap."""
+    return ctx.once("numbers", Numbers)
 
 
 def _place(ctx: Context, tensor: str, subs: tuple[typed.Expr, ...]) -> Place | None:
