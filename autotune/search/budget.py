@@ -9,7 +9,11 @@ _FINAL_S, _FINAL_SHARE = 1.0, 0.1  # kept for the last comparison: so long, at m
 _MOST_SHARE = 0.25  # where turns are seen to take long
 _LATE_SHARE = 0.08  # of the seconds: what has not ended so long after them is cut off; to leave
 # takes the rest of a tenth
-_FIRST_S = 30.0  # that a first result may take, however few the seconds
+_FIRST_S = 30.0  # that a first result may take, however few the seconds: for busy machines
+_CASE_S = (
+    10.0  # of these, that what the answer has to be may take to compute: of large kernels that
+)
+# takes longer than the seconds on any machine
 _LEAVE_S = 1.0  # for the last comparison once the user wants no more
 
 
@@ -124,7 +128,9 @@ class Budget:
         if left is None:
             return None
         if not self.has_result:
-            return 0.0 if self.is_stopped else max(0.0, self._first_end - self.clock())
+            if self.is_stopped:
+                return 0.0
+            return max(0.0, self._first_end(_FIRST_S, 1 + _LATE_SHARE) - self.clock())
         if self.is_final:
             late = _LEAVE_S if self.seconds is None else _LATE_SHARE * self.seconds
             return max(0.0, left + late)
@@ -134,6 +140,11 @@ class Budget:
     def is_cut(self) -> bool:
         """Whether what is under way is cut off."""
         return self.cut_s == 0
+
+    @property
+    def is_case_cut(self) -> bool:
+        """Whether what the answer has to be is waited for no more: to leave it takes time too."""
+        return self.seconds is not None and self.clock() >= self._first_end(_CASE_S, 1.0)
 
     @property
     def trials_left(self) -> int | None:
@@ -165,11 +176,13 @@ class Budget:
             ends.append(self._stopped_at + _LEAVE_S)
         return min(ends) - self.clock() if ends else None
 
-    @property
-    def _first_end(self) -> float:
-        """When, by the clock, a first result is waited for no more."""
+    def _first_end(self, least_s: float, share: float) -> float:
+        """Return when, by the clock, a first result is waited for no more.
+
+        That is after so many seconds, or after so much of those given where it is later.
+        """
         assert self.seconds is not None
-        own = self.begun + max(_FIRST_S, (1 + _LATE_SHARE) * self.seconds)
+        own = self.begun + max(least_s, share * self.seconds)
         if self._latest is None:
             return own
-        return max(own, self._latest + _LATE_SHARE * (self._latest - self.begun))
+        return max(own, self.begun + share * (self._latest - self.begun))

@@ -257,7 +257,7 @@ class Runner:
         while not wait([self._case], _POLL_S).done:
             if self._budget.is_stopped:
                 raise StoppedError
-            if self._budget.is_cut:
+            if self._budget.is_cut or self._budget.is_case_cut:
                 raise UntunedError(
                     f"{self._problem.name}: what the answer has to be takes longer to compute than"
                     f" the {self._budget.seconds:g} s given\n"

@@ -40,6 +40,16 @@ def test_a_first_result_gets_a_tenth_more_or_thirty_seconds_or_what_all_problems
     assert budget(1.0, latest=60.0)[0].cut_s == pytest.approx(64.8)
 
 
+def test_what_the_answer_has_to_be_gets_the_seconds_or_ten() -> None:
+    for seconds, latest, end in ((2.0, None, 10.0), (20.0, None, 20.0), (1.0, 60.0, 60.0)):
+        of, clock = budget(seconds, latest)
+        clock.now = end - 0.01
+        assert not of.is_case_cut
+        clock.now = end + 0.01
+        assert of.is_case_cut
+    assert not budget(None)[0].is_case_cut
+
+
 def test_without_seconds_nothing_is_cut_until_the_user_stops_it() -> None:
     of, clock = budget(None)
     assert of.cut_s is None

@@ -94,6 +94,20 @@ def test_a_case_that_takes_longer_than_the_seconds_is_told_once_and_may_be_stopp
         assert {r.status for r in store.trials(problem.key)} <= {"proposed", "compiled"}
 
 
+def test_a_case_that_takes_far_longer_than_the_seconds_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_built = threading.Event()
+    problem = Waiting(is_built)
+    monkeypatch.setattr(problem, "build", super(Waiting, problem).build)  # the case never comes
+    long_ago = time.monotonic() - 15
+    try:
+        with pytest.raises(UntunedError, match="takes longer to compute than the 12 s given"):
+            tune([problem], cache=tmp_path / "t.db", seconds=12, begun=long_ago)
+    finally:
+        is_built.set()
+
+
 def test_what_the_case_cannot_be_is_told_to_who_waits_for_it() -> None:
     class Impossible(Toy):
         def case(self) -> Case:
