@@ -198,7 +198,7 @@ def repeat_interleave(
     if often < 0:
         raise RuntimeError("Repeats must be non-negative")
     if input.ndim == 1 and often and not any_recorded((input,)):
-        return repeated_elements(input, often)  # type: ignore[no-any-return]
+        return repeated_elements(input, often).view(-1)  # type: ignore[no-any-return]
     shape = tuple(input.shape)  # a view of each part, repeated
     apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])
     made: Tensor = apart.reshape(*shape[:dim], extent * often, *shape[dim + 1 :])
