@@ -31,6 +31,7 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "source_of",
 ]
 
 _MASK = (1 << 64) - 1
@@ -298,6 +299,16 @@ def _seed_of_the_system() -> int:
 
 default_generator = Generator()
 default_generator.seed()
+
+
+def source_of(generator: Generator | None) -> Generator:
+    """Return where a call draws from: the process' source where it names none."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        kind = type(generator).__name__
+        raise TypeError(f"argument 'generator' must be torch.Generator, not {kind}")
+    return generator
 
 
 def manual_seed(seed: int) -> Generator:

@@ -88,9 +88,9 @@ def _of_classes(
     shape = tuple(input.shape)
     wanted = (shape[0], *shape[2:])
     if tuple(target.shape) != wanted:
-        if is_entropy or (input.ndim == 2 and target.ndim == 1):
+        if is_entropy or (input.ndim == 2 and target.ndim and target.shape != input.shape):
             _check_batches(input, target)
-        if input.ndim == 2 and not is_entropy:
+        if input.ndim == 2:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         raise RuntimeError(f"Expected target size {list(wanted)}, got {list(target.shape)}")
     if input.ndim == 2:

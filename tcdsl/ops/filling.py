@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.chance.generator import Generator, source_of
 from tcdsl.core import Tensor, fresh, is_grad_enabled, made_by
 from tcdsl.core.dtypes import float32
 from tcdsl.ops import drawing
@@ -124,7 +124,7 @@ def _drawn(
         fresh = empty_in_memory(tensor)
         drawn = tensor.copy_(_drawn(fresh, make, op, *settings, generator=generator))
         return made_by(drawn, node_name(make.__name__.partition("_one")[0]))
-    source = default_generator if generator is None else generator
+    source = source_of(generator)
     if tensor._device:
         return _drawn_there(tensor, op, source.draw_seed(), settings)
     if tensor.is_contiguous():
@@ -212,7 +212,7 @@ def normal_(
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _floating("normal_kernel_cpu", input)
     if _is_few(input):
-        source = default_generator if generator is None else generator
+        source = source_of(generator)
         drawn = drawing.new_normal(tuple(input.shape), source, float(mean), float(std))
         if drawn is not None:
             return input.copy_(drawn)
@@ -289,7 +289,7 @@ def bernoulli_(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message "
             "be improved?  If so, please report an enhancement request to PyTorch.)"
         )
-    source = default_generator if generator is None else generator
+    source = source_of(generator)
     if not input._device and input.shape == p.shape and input.is_contiguous():
         drawing.bernoulli(input.view(-1), source, p.reshape(-1))
         return input

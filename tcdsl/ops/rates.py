@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.chance.generator import Generator, source_of
 from tcdsl.core import Tensor, dtypes
 from tcdsl.ops import filling, turns
 from tcdsl.ops.internal import to
@@ -37,7 +37,7 @@ def _rows(*tensors: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
 
 
 def _source(generator: Generator | None) -> Generator:
-    return default_generator if generator is None else generator
+    return source_of(generator)
 
 
 def _largest(row: Tensor) -> float:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.chance.generator import Generator, source_of
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops import filling
 from tcdsl.ops.internal import to
@@ -113,7 +113,7 @@ def multinomial(
     sums = cumsum(rows, 1)
     if not rows.shape[1] or not (sums.narrow(1, rows.shape[1] - 1, 1) > 0).all().item():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    source = default_generator if generator is None else generator
+    source = source_of(generator)
     if not input._device:
         made = _drawn_here(input.detach(), num_samples, replacement, source)
         return made if out is None else _given(out, made)

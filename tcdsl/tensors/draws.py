@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.chance.generator import Generator, default_generator, source_of
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import drawing, filling, on_device
@@ -43,7 +43,7 @@ def rand(
     """Return numbers that are uniform in [0, 1); parameters as of `empty`."""
     shape = size_of(sizes, size)
     if out is None and is_plain(dtype, device):
-        drawn = drawing.new_uniform(shape, default_generator if generator is None else generator)
+        drawn = drawing.new_uniform(shape, source_of(generator))
         if drawn is not None:
             return finished(drawn, requires_grad)
     made = blank(shape, dtype, device, out)
@@ -62,7 +62,7 @@ def randn(
     """Return numbers that are normal of mean 0 and deviation 1; parameters as of `empty`."""
     shape = size_of(sizes, size)
     if out is None and is_plain(dtype, device):
-        drawn = drawing.new_normal(shape, default_generator if generator is None else generator)
+        drawn = drawing.new_normal(shape, source_of(generator))
         if drawn is not None:
             return finished(drawn, requires_grad)
     made = blank(shape, dtype, device, out)
@@ -134,7 +134,7 @@ def randint(
     kind = dtypes.int64 if dtype is None and out is None else dtype
     shape, low, high = size_of((size,)), int(low), int(high)
     if out is None and kind is dtypes.int64 and not place_of(device):
-        source = default_generator if generator is None else generator
+        source = source_of(generator)
         drawn = drawing.new_integers(shape, source, low, high - low)
         if drawn is not None:
             return finished(drawn, requires_grad)
@@ -171,7 +171,7 @@ def randperm(
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     order = blank((n,), dtype, "cpu", None)
-    drawing.shuffle(order, default_generator if generator is None else generator)
+    drawing.shuffle(order, source_of(generator))
     if out is None:
         return finished(on_device.moved(order, place_of(device)), requires_grad)
     return blank((n,), None, device, out).copy_(order)
@@ -206,7 +206,7 @@ def normal(
         raise TypeError("normal() of two numbers needs size=")
     shape = size_of((size,))
     if out is None and std >= 0 and is_plain(None, None):
-        source = default_generator if generator is None else generator
+        source = source_of(generator)
         drawn = drawing.new_normal(shape, source, float(mean), float(std))
         if drawn is not None:
             return drawn

@@ -185,3 +185,15 @@ def test_a_second_dimension_is_not_taken_for_keepdim() -> None:
 def test_filters_are_divided_among_groups() -> None:
     with pytest.raises(RuntimeError, match="to be divisible by 2 at dimension 0"):
         F.conv2d(tc.ones(1, 2, 4, 4), tc.ones(3, 1, 2, 2), groups=2)
+
+
+def test_a_source_of_chance_is_a_generator() -> None:
+    for draw in (tc.rand, tc.randn, tc.randperm, lambda n, **kw: tc.empty(n).bernoulli_(**kw)):
+        with pytest.raises(TypeError, match=r"'generator' must be torch.Generator, not int"):
+            draw(3, generator=1)
+
+
+def test_one_class_a_row_is_wanted() -> None:
+    for loss in (F.cross_entropy, F.nll_loss):
+        with pytest.raises(RuntimeError, match="0D or 1D target tensor expected, multi-target not"):
+            loss(tc.ones(2, 3), tc.tensor([[0], [1]]))
