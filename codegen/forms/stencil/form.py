@@ -31,6 +31,7 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import TASK_NS, divided_ns
+from tcdsl.codegen.program.affine import affine_of
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import INT32
 
@@ -84,7 +85,7 @@ def default(ctx: Context) -> dict[str, Value]:
     rows, vectors = _rows(ctx, s), _vectors(ctx, s)
     lanes = _lanes(ctx, s)
     count = 1
-    if s.row is not None:
+    if s.row is not None and not _are_rows_apart(s):
         extent = max(1, ctx.extent(s.row.extent))
         count = min(rows, key=lambda r: (_line_cost(s, extent, r), -r))
     least = 3 if reloads(ctx, s) else 8
@@ -101,6 +102,21 @@ def default(ctx: Context) -> dict[str, Value]:
     chosen: dict[str, Value] = {"window": _window(s)} if asked_taps(ctx, s) else {}
     parts: dict[str, Value] = {"parts": _ANY} if ctx.is_exact() else {}
     return chosen | {"rows": count, "vectors": many} | parts
+
+
+def _are_rows_apart(s: Stencil) -> bool:
+    """Whether no two rows read anything together, as where windows lie side by side."""
+    taps = {name: len(values) - 1 for name, values in s.taps}
+    if s.row is None or s.is_still:
+        return False
+    for read in (x for w in s.windows for x in w.reads()):
+        places = [a for e in read.subs if (a := affine_of(e)) and a.coefficient(s.row.name)]
+        if len(places) != 1:
+            return False
+        spread = sum(abs(k) * taps.get(name, 0) for name, k in places[0].terms)
+        if spread >= abs(places[0].coefficient(s.row.name)):
+            return False
+    return True
 
 
 def _walked(ctx: Context, s: Stencil, vectors: int) -> Stencil:
