@@ -60,7 +60,7 @@ ROOMS = {
     "autotune/worker": "grammar/text grammar/types codegen/machine codegen/program codegen/loops"
     " codegen/reference codegen/toolchain autotune/store autotune/search",
     "autotune/targets": f"grammar/ codegen codegen/machine codegen/program codegen/reference"
-    f" codegen/choose {_RUN}",
+    f" codegen/choose codegen/toolchain {_RUN}",
     "autotune/targets/cpu": f"grammar/ codegen/ {_RUN} autotune/targets",
     "autotune/targets/cuda": f"grammar/ codegen/ {_RUN} autotune/targets",
     "autotune": f"grammar/text codegen/machine {_RUN}",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,14 +14,49 @@ from tcdsl.autotune.targets import tolerance
 from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_array, random_inputs
 from tcdsl.autotune.worker.case import Array, Case, Expected, Operand, Role, positions_to_check
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.reference.evaluator import evaluate
-from tcdsl.grammar.types.typed import Loop
-
-if TYPE_CHECKING:
-    from tcdsl.autotune.targets.definition import DefinitionProblem as Of
+from tcdsl.grammar.types.typed import CheckedDef, Loop
 
 _SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # of random inputs, until results are meaningful
 _STEP_POINTS = 30_000_000  # points up to which the reference is also run in the kernel's precision
+
+
+class Of(Protocol):
+    """What is asked of a problem: see `DefinitionProblem`."""
+
+    @property
+    def checked(self) -> CheckedDef:
+        """The definition."""
+
+    @property
+    def spec(self) -> Spec:
+        """Sizes, layouts and threads."""
+
+    @property
+    def strides(self) -> Sequence[tuple[int, ...] | None] | None:
+        """Of operands, in elements."""
+
+    @property
+    def given(self) -> Mapping[str, Any] | None:
+        """Arguments that trials use as they are."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random arguments."""
+
+    @property
+    def program(self) -> Program:
+        """The SSA form."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The exact sizes."""
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
 
 
 def case_of(of: Of) -> Case:

@@ -88,19 +88,13 @@ class Generator:
     Matsumoto and Nishimura, "Mersenne Twister", 1998.
     """
 
+    device: Any  # where its numbers are made; tensors say what the CPU is, in `tensors/devices.py`
     _lock = Lock()  # of all: drawing takes it for a moment, and sources are made often
 
     def __init__(self, device: str = "cpu") -> None:
         if device != "cpu" and str(device) != "cpu":
             raise RuntimeError(f"expected device 'cpu', got '{device}'")
         self._become(_SEED, None, _BLOCK, None)
-
-    @property
-    def device(self) -> Any:
-        """Where its numbers are made: on the CPU."""
-        from tcdsl.tensors.devices import CPU  # late: who draws nothing needs no tensors
-
-        return CPU
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what numbers follow from: neither the lock nor words that can be made again."""

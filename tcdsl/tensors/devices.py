@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tcdsl.chance.generator import Generator
 from tcdsl.core import setup
 from tcdsl.ops.on_device import META
 
@@ -117,6 +118,7 @@ def _parsed(name: Any) -> tuple[str, int | None]:
 
 
 CPU, NONE = Device("cpu"), Device("meta")
+Generator.device = CPU
 
 
 class _OfThread(threading.local):

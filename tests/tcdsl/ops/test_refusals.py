@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_what_is_no_tensor_is_refused_by_the_name_that_was_called() -> None:
     ):
         tc.cat(tc.ones(2))
     x = tc.ones(2)
-    for call, words in (
+    calls: tuple[tuple[Callable[[], Any], str], ...] = (
         (lambda: nn.Linear(2, 1)("a"), r"linear\(\): argument 'input'"),
         (lambda: x.pow("a"), r"pow\(\): argument 'exponent'"),
         (lambda: F.softplus(x, "a"), r"softplus\(\): argument 'beta'"),
@@ -169,7 +170,8 @@ def test_what_is_no_tensor_is_refused_by_the_name_that_was_called() -> None:
         (lambda: x.div(), r"div\(\) missing 1 required"),
         (lambda: x.fill_("a"), "must be Number, not str"),
         (lambda: nn.LSTMCell(2, 2)(tc.ones(1, 2), tc.ones(1, 2)), "hx as a pair of tensors"),
-    ):
+    )
+    for call, words in calls:
         with pytest.raises(TypeError, match=words):
             call()
 
