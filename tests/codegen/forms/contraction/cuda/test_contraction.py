@@ -134,6 +134,9 @@ def test_indices_of_any_role(name: str) -> None:
 @pytest.mark.parametrize("name", INDICES)
 def test_indices_of_any_role_and_size(name: str) -> None:
     p = INDICES[name]
+    if len(p.program.statements) == 2:  # the sum of one factor's own is formed before
+        differential(p, exact=(True, False), terms=200)
+        return
     check(p, config(), config(stages=3, splits=most_parts(p)), exact=(True, False))
 
 
