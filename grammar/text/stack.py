@@ -38,6 +38,7 @@ FRAMES = 200_000
 STACK_BYTES = 512 << 20  # for FRAMES calls through C; only what is used becomes memory
 _IDLE_S = 0.5  # after which a thread without work ends
 _END_S = 1.0  # that one may take for it
+_SIGNAL_S = 0.2  # a signal that comes just before Python waits is handled when the wait ends
 
 _here = threading.local()
 
@@ -58,7 +59,8 @@ class _Worker(threading.Thread):
         """Have some work done, and wait for its end or a signal that interrupts."""
         self._work = work
         self._has_work.release()
-        self._is_done.acquire()
+        while not self._is_done.acquire(timeout=_SIGNAL_S):
+            pass
 
     def give_up(self) -> None:
         """Let whoever waits for it go on: a forked child has no such thread."""

@@ -166,7 +166,9 @@ def test_one_that_ctrl_c_left_is_not_used_again() -> None:
     @on_own_stack
     def work() -> None:
         left.append(threading.current_thread())
-        signal.raise_signal(signal.SIGINT)  # which the main thread sees: it waits
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGINT)  # it waits for this one
         go_on.wait(60)
 
     usual = sys.getrecursionlimit()
