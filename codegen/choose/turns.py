@@ -124,8 +124,10 @@ def _one(
     *ends, _ = sub_stmts(b.block(operands.declare(b.loop(at, low, high)), step))
 
     def function(one: Kept) -> Function:
-        turns = b.loop(at, low, high, step, one.turn)
-        begun = b.when(b.compare(">", b.END, b.BEGIN), its, one.before, turns, one.behind)
+        turns: Stmt = b.loop(at, low, high, step, one.turn)
+        if one.before:  # without turns there may be no such number
+            turns = b.when(b.compare("<", low, high), one.before, turns, one.behind)
+        begun = b.when(b.compare(">", b.END, b.BEGIN), its, turns)
         lets = [x for x in ends if x not in one.named]
         return b.phase_function(name, b.block(lets, one.named, begun, Return(b.const(0, INT32))))
 

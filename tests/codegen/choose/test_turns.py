@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.loops.loopir import Assign, Call, For, Let, Pointer, Var
-from tcdsl.codegen.loops.walk import all_exprs, walk_stmt
+from tcdsl.codegen.loops.loopir import Assign, Call, For, If, Let, Pointer, Var
+from tcdsl.codegen.loops.walk import all_exprs, sub_stmts, walk_stmt
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.text.errors import BoundsError
@@ -120,6 +120,21 @@ SHAPES = ((7, 5), (17, 33), (1, 1), (3, 1))
 @sampled("exact", [False, True], keep=1)
 def test_they_mean_what_the_text_says(name: str, exact: bool) -> None:
     differential([Case(made(name, *shape), exact) for shape in SHAPES], terms=64)
+
+
+@pytest.mark.cc
+def test_without_turns_a_number_may_not_exist() -> None:
+    text = """def f(float(N) X) -> (y) {
+      y(n) = X(n)
+      for t in 0:N { y(0) = y(0) + X(t) }
+    }"""
+    p = problem(text, np.zeros(0, np.float32))
+    spec = spec_of(p, exact=False)
+    unit = compiler.lower_generic(p.program, spec, Config(), detect(), p.sizes, "k")
+    loop = next(f for f in unit.functions if "_loop" in f.name)
+    (begun,) = (s for s in sub_stmts(loop.body) if isinstance(s, If))
+    assert [type(s) for s in sub_stmts(begun.then)] == [Let, If]  # its turn; then if there are some
+    differential([Case(p, exact) for exact in (True, False)])
 
 
 @pytest.mark.wide
