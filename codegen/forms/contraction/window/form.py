@@ -149,8 +149,11 @@ def _are_pixels_fuller(c: Convolution, lanes: int) -> bool:
     """Whether a contraction is faster: lines fill its vectors, of pixels, better by a third.
 
     It is where pixels lie behind each other, in the image too, weights need no packing, and sums
-    are not so long that the image is read from afar again for each few rows.
+    are not so long that the image is read from afar again for each few rows. And where the image
+    needs no padding: an infinite weight times a zero of its copy is NaN, and there is none here.
     """
+    if any(side.windows for side in (c.across, *c.sides)):
+        return False
     is_near = c.problem.c.stride(c.across.pixel.name) == ONE and c.step(c.across.pixel) == 1
     if not (is_near and c.is_turned) or c.problem.b.linear(c.sums) is None:
         return False

@@ -14,7 +14,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.assembly import held_in_registers
-from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
+from tests.codegen.harness import Array, Case, Problem, differential, problem, run_cases, spec_of
 from tests.codegen.under_configs import narrower
 
 pytestmark = pytest.mark.cc
@@ -417,11 +417,26 @@ def test_columns_that_leave_vectors_empty_are_a_contractions(
     channels: int, columns: int, wide: int, *, is_contraction: bool
 ) -> None:
     text = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
-        O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
+        O(n,f,y,x) +=! I(n,c,y+i,x+j) * K(f,c,i,j)
     }"""
     machine = replace(detect(), isa="avx2", vector_bytes=32, registers=16)
-    p = problem(text, rand(2, channels, 6, wide), rand(columns, channels, 3, 3))
+    p = problem(text, rand(2, channels, 8, wide + 2), rand(columns, channels, 3, 3))
     assert ("contraction" in titles_of(p, machine)) is is_contraction
+
+
+PADDED = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+    O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
+}"""
+
+
+@pytest.mark.parametrize("columns", [10, 20])
+def test_an_infinite_weight_beyond_a_border_adds_nothing(columns: int) -> None:
+    weights = rand(columns, 3, 3, 3)
+    weights[:, :, 0, 0] = np.inf  # what the first line and the first pixels meet is no pixel
+    (got,) = run_cases([Case(problem(PADDED, np.abs(rand(2, 3, 6, 56)), weights), exact=True)])[0]
+    assert not np.isnan(got).any()
+    assert np.isfinite(got[:, :, 0]).all()
+    assert np.isfinite(got[:, :, :, 0]).all()
 
 
 def test_the_gradient_by_few_channels_is_a_convolution() -> None:
