@@ -37,8 +37,6 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.walk import all_exprs, map_expr, map_stmt, sub_stmts, walk_expr, walk_stmt
 from tcdsl.grammar.text.dataclass import dataclass
 
-_TURN = "turn"  # of the arguments: what changes from turn to turn
-
 
 @dataclass(frozen=True)
 class Kept:
@@ -58,8 +56,11 @@ class _Part:
     body: If
 
 
-def kept(operands: Operands, functions: Sequence[Function]) -> Kept | None:
-    """Return a loop over phases of points as text; None if no number would be kept."""
+def kept(operands: Operands, functions: Sequence[Function], turn: str) -> Kept | None:
+    """Return a loop over phases of points as text; None if no number would be kept.
+
+    turn: of the arguments, what changes from turn to turn. Those of loops around stay.
+    """
     parts = [_part(f) for f in functions]
     if any(p is None for p in parts):
         return None
@@ -73,8 +74,8 @@ def kept(operands: Operands, functions: Sequence[Function]) -> Kept | None:
         return None
     locals_ = {n: b.var(operands.local(f"{n}_kept"), p.dtype) for n, p in numbers.items()}
     where = {name: b.load(named[name].var, 0) for name in numbers}
-    of_turns = [x for x in named.values() if _is_of_a_turn(x)]
-    of_all = [x for x in named.values() if not _is_of_a_turn(x)]
+    of_turns = [x for x in named.values() if _asks(x, turn)]
+    of_all = [x for x in named.values() if x not in of_turns]
     return Kept(
         (*of_turns, *(_with(p.body, locals_) for p in known)),
         tuple(of_all),
@@ -94,8 +95,8 @@ def _part(f: Function) -> _Part | None:
             return None
 
 
-def _is_of_a_turn(let: Let) -> bool:
-    return any(isinstance(x, Field) and x.text.startswith(_TURN) for x in walk_expr(let.value))
+def _asks(let: Let, field: str) -> bool:
+    return any(isinstance(x, Field) and x.text == field for x in walk_expr(let.value))
 
 
 def _numbers(parts: Sequence[_Part], named: Mapping[str, Let]) -> dict[str, Pointer]:

@@ -131,7 +131,7 @@ def _one(
         lets = [x for x in ends if x not in one.named]
         return b.phase_function(name, b.block(lets, one.named, begun, Return(b.const(0, INT32))))
 
-    text = kept(operands, texts)
+    text = kept(operands, texts, f"turn[{k}]")
     made = None if text is None else function(text)
     if made is None or not keeps_the_law(made):
         made = function(Kept(tuple(_step(p.function) for p in parts)))

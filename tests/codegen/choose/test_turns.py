@@ -65,15 +65,27 @@ WALK = """def f(T(N) X) -> (T(N) Y, level, at, low) {
     at() = at() + (level() > T(0) ? 1 : 0)
   }
 }"""
+# The inner loop, which keeps a number, ends where the outer one is.
+TRIANGLE = """def f(T(N) X) -> (T(N) Y, level, sum) {
+  Y(n) = X(n)
+  level() = X(0)
+  sum() = T(0)
+  for t in 0:N {
+    sum() = sum() + X(t)
+    for u in 0:t { level() = T(0.5) * level() + X(u) * X(t) }
+    Y(t) = sum() + level()
+  }
+}"""
 PROGRAMS = {"shuffle": SHUFFLE, "two states": TWO_STATES, "nested": NESTED, "beside": BESIDE}
-PROGRAMS["walk"] = WALK
-LEFT = {"shuffle": 0, "two states": 0, "nested": 0, "beside": 2, "walk": 0}  # loops of the launcher
+PROGRAMS |= {"walk": WALK, "triangle": TRIANGLE}
+LEFT = {"shuffle": 0, "two states": 0, "nested": 0, "beside": 2}  # loops of the launcher
+LEFT |= {"walk": 0, "triangle": 0}
 
 
 def made(name: str, n: int, m: int, dtype: str = "float") -> Problem:
     text = PROGRAMS[name].replace("T(", f"{dtype}(")
     x: tuple[Array, ...] = (RNG.standard_normal((n, m)),)
-    if name in ("two states", "walk"):
+    if name in ("two states", "walk", "triangle"):
         x = (x[0][:, 0],)
     if name == "shuffle":
         x = x[0][:, 0], np.array([RNG.integers(i, n) for i in range(n)], np.int32)
