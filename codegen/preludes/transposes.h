@@ -87,7 +87,7 @@ TC_FN tc_i64 tc_quotient_i64(tc_i64 a, tc_i64 b) { return a < b ? 0 : a / b; }
  *
  * tc_fill: n times the point at from. tc_line: n points at from, from + step, ... tc_spread: n points to to, to + step, ... tc_turn: of
  * rows whose points at the same place are neighbours (from[r + c * step]), n points each, row r to
- * to + r * pitch. */
+ * to + r * pitch; whole vectors of whole squares may be written there. */
 
 typedef tc_u8 tc_bytes_1 __attribute__((may_alias));
 typedef tc_u16 tc_bytes_2 __attribute__((may_alias));
@@ -128,30 +128,33 @@ TC_COPIES(1) TC_COPIES(2) TC_COPIES(4) TC_COPIES(8)
     tc_turn_some_##B(to, pitch, from, step, rows, 0, n);                                          \
   }
 TC_TURNS(1) TC_TURNS(2)
-/* T: the float of B bytes: vectors of it are moved, never computed with. Asked for ahead: columns
- * are pages apart, and no hardware fetches the next ones. */
-#define TC_TURNS_IN_SQUARES(B, T)                                                                 \
+/* T: the float of B bytes: vectors of it are moved, never computed with. Rows and columns that make
+ * no whole square are parts of one, where that takes no longer than point by point. Asked for ahead:
+ * columns are pages apart, and no hardware fetches the next ones. */
+#define TC_TURNS_IN_SQUARES(B, T, N)                                                              \
   __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
                                                             tc_i64 rows, tc_i64 n) {              \
-    enum { L = TC_VECTOR_BYTES / B };                                                             \
     tc_bytes_##B *o = to;                                                                         \
     const tc_bytes_##B *p = from;                                                                 \
-    tc_i64 whole = n / L * L, r = 0;                                                              \
-    for (; r + L <= rows; r += L)                                                                 \
-      for (tc_i64 c = 0; c < whole; c += L) {                                                     \
-        tc_native_##T square[L];                                                                  \
-        _Pragma("GCC unroll 16") for (int k = 0; k < L; k++) {                                    \
-          const tc_bytes_##B *at = p + r + (c + k) * step;                                        \
-          __builtin_prefetch(at + L * step);                                                      \
-          __builtin_memcpy(&square[k], at, sizeof square[k]);                                     \
+    for (; rows > 0; rows -= N, p += N, o += N * pitch) {                                         \
+      tc_m##N##T mask = tc_tail_v##N##T(rows);                                                    \
+      tc_i64 height = rows < N ? rows : N, c = 0;                                                 \
+      for (; height * (n - c) >= N * N / 4; c += N) {                                             \
+        tc_native_##T square[N];                                                                  \
+        const tc_bytes_##B *at = p + c * step;                                                    \
+        _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) { /* the last column again and again */ \
+          __builtin_prefetch(at + N * step);                                                      \
+          square[k] = tc_loadm_v##N##T((const tc_##T *)at, mask);                                 \
+          at += c + k + 1 < n ? step : 0;                                                         \
         }                                                                                         \
         tc_transpose_##T(square);                                                                 \
-        _Pragma("GCC unroll 16") for (int k = 0; k < L; k++)                                      \
-          __builtin_memcpy(o + (r + k) * pitch + c, &square[k], sizeof square[k]);                \
+        _Pragma("GCC unroll 16") for (int k = 0; k < N; k++)                                      \
+          __builtin_memcpy(o + k * pitch + c, &square[k], sizeof square[k]);                      \
       }                                                                                           \
-    if (r) tc_turn_some_##B(o, pitch, p, step, r, whole, n);                                      \
-    if (r < rows) tc_turn_some_##B(o + r * pitch, pitch, p + r, step, rows - r, 0, n);            \
+      tc_turn_some_##B(o, pitch, p, step, height, c, n);                                          \
+    }                                                                                             \
   }
-TC_TURNS_IN_SQUARES(4, f32) TC_TURNS_IN_SQUARES(8, f64)
+#define TC_TURNS_OF(NS, NL) TC_TURNS_IN_SQUARES(4, f32, NS) TC_TURNS_IN_SQUARES(8, f64, NL)
+TC_EXPAND(TC_TURNS_OF, TC_VL_f32, TC_VL_f64)
 
 #endif

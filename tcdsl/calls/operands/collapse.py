@@ -9,6 +9,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 
 _LEAST_RANK = 4  # of what is not flat: fewer dimensions than that come with ones before them
 _SHORT = 64  # points of a row, up to which it takes longer to come to it than to walk it
+_LEAST_TURNED = 4  # neighbours that come before the last dimension to be turned around
 
 Strides = tuple[int, ...]
 
@@ -61,7 +62,9 @@ def collapsed(box: Sequence[int], operands: Sequence[Strides], results: int) -> 
     """Return operands that are walked together with their dimensions dropped, sorted and joined.
 
     Dimensions of extent 1 go. The others are sorted by the steps of the results, the smallest last,
-    and neighbours become one where that is a step of the outer in all operands.
+    and neighbours become one where that is a step of the outer in all operands. Where points of a
+    row are apart in an operand, that dimension comes before it along which they are neighbours:
+    rows one after the other are turned around in squares then.
 
     Parameters
     ----------
@@ -78,6 +81,8 @@ def collapsed(box: Sequence[int], operands: Sequence[Strides], results: int) -> 
     View(extents=(24,), strides=((1,), (1,)), is_flat=True)
     >>> collapsed((5, 6), [(1, 0), (6, 1)], 1).strides  # padded to four dimensions
     ((0, 0, 1, 0), (0, 0, 6, 1))
+    >>> collapsed((7, 5, 6), [(1, 49, 7), (30, 6, 1)], 1).extents  # squares of 7 x 6 points
+    (1, 5, 7, 6)
     """
     if prod(box) <= 1:  # none, or one
         return View((prod(box),), ((1,),) * len(operands), True)
@@ -99,9 +104,29 @@ def collapsed(box: Sequence[int], operands: Sequence[Strides], results: int) -> 
             walked.append(at)
     if len(walked) == 1 and all(step == 1 for step in walked[0]):
         return View((extents[0],), ((1,),) * len(operands), True)
+    across = _across(extents, walked, len(operands) - results)
+    if across is not None:
+        extents.insert(-1, extents.pop(across))
+        walked.insert(-1, walked.pop(across))
     rank = _LEAST_RANK
     while rank < len(extents):
         rank *= 2
     missing = rank - len(extents)
     strides = ((0,) * missing + tuple(row) for row in zip(*walked, strict=True))
     return View((1,) * missing + tuple(extents), tuple(strides), False)
+
+
+def _across(extents: Sequence[int], walked: Sequence[Sequence[int]], read: int) -> int | None:
+    """Return the dimension that is to come before the last one, None where it is there.
+
+    read: how many operands are, the first ones.
+    """
+    *outer, inner = walked
+    found = [
+        d
+        for k in range(read)
+        if inner[k] not in (0, 1)
+        for d, steps in enumerate(outer)
+        if steps[k] == 1 and extents[d] >= _LEAST_TURNED
+    ]
+    return None if not found or len(outer) - 1 in found else found[0]

@@ -165,6 +165,20 @@ def test_first_sizes_have_their_own_where_the_shared_one_is_slow(compiled: list[
     assert "sizes: any" in compiled[1]
 
 
+@sampled("dtype", ["float32", "int8", "int16", "int64", "float64"], keep=1, wide=3)
+def test_any_dimension_of_an_operand_may_be_the_one_with_neighbours(dtype: str) -> None:
+    kind = {"float32": "float", "float64": "double"}.get(dtype, dtype)
+    add: Any = tc.define(ADD.replace("float", kind))
+    add(np.ones(3, dtype), np.ones(3, dtype))
+    for shape in ((5, 18, 3, 7), (17, 2, 33, 4)):
+        x = (np.arange(np.prod(shape)) % 101).astype(dtype).reshape(shape)
+        for order in itertools.permutations(range(4)):
+            y = x.transpose(order)
+            ones = np.ascontiguousarray(y)
+            for other in (ones, ones[:, ::-1, :, :1], ones[:1, :, :1], y[::-1]):
+                np.testing.assert_array_equal(add(y, other), y + other)
+
+
 @pytest.mark.wide
 def test_long_rows_have_no_executable_of_their_own(compiled: list[str]) -> None:
     g: Any = tc.define("def g(float(A,B) X, float(B) Y) -> (O) { O(a,b) = X(a,b) + Y(b) }")

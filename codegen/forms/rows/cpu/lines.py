@@ -10,27 +10,33 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, Linear
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses, combines
-from tcdsl.codegen.forms.base.vexpr import walk as walk_value
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
-from tcdsl.codegen.forms.rows.point import RowWalk
+from tcdsl.codegen.forms.rows.point import RowPoint, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
     Assign,
     Bin,
+    Call,
     Cast,
+    Const,
     Expr,
     Field,
     If,
     Let,
+    Load,
+    Mask,
     Offset,
     Pointer,
+    Scalar,
     Stmt,
     Var,
+    Vector,
 )
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -59,7 +65,8 @@ class _Line:
 
     across: its step from row to row. here: where the loop for any steps finds its points. walk: 0
     where they are all the same one, else -1, which leaves a counter as it is. copy: its place in
-    the workspace, so many bytes behind the begin.
+    the workspace, so many bytes behind the begin. value, mask: of what is read in vectors, the
+    point that is repeated and which lanes are others, all of them or none; else None.
     """
 
     step: Expr
@@ -69,6 +76,8 @@ class _Line:
     copy: Var
     offset: int
     is_read: bool
+    value: Var | None
+    mask: Var | None
 
     @property
     def size(self) -> int:
@@ -115,6 +124,10 @@ class LineNest(RowNest):
             if linear.step(self.inner) in (ZERO, ONE):
                 continue
             dtype = self.stored(access[0])
+            value = mask = None
+            if access in read and walk.lanes > 1 and not dtype.is_half:
+                value = Var(self.fresh(f"{base.name}_value"), Scalar(dtype))
+                mask = Var(self.fresh(f"{base.name}_mask"), Mask(self.mask_dtype, walk.lanes))
             self.lines[access] = _Line(
                 self.size(linear.step(self.inner)),
                 self.size(linear.step(self.across.name)),
@@ -123,6 +136,8 @@ class LineNest(RowNest):
                 b.pointer(self.fresh(f"{base.name}_copy"), dtype),
                 self.bytes,
                 access in read,
+                value,
+                mask,
             )
             room = max(_PART, _BAND * _TURNED if access in read else 0)
             self.bytes += room * dtype.size_bytes
@@ -141,6 +156,9 @@ class LineNest(RowNest):
             out.append(Let(line.copy, Cast(place, b.type_of(line.copy))))
             if access in self.read and self.walk.lanes > 1:
                 out.append(Let(line.walk, b.select(line.is_still, b.c64(0), b.c64(-1))))
+            if line.mask is not None:
+                lanes = b.select(line.is_still, b.c64(0), b.c64(self.walk.lanes))
+                out.append(Let(line.mask, self.tail(lanes)))
         return out
 
     def plan(self, base: int) -> list[Stmt]:
@@ -157,7 +175,7 @@ class LineNest(RowNest):
     def workspace(self) -> Expr:
         """Return the bytes of the copies, 0 where there are none."""
         apart = (x.is_apart for x in self.lines.values())
-        still = [self.lines[a].is_still for a in self.read]
+        still = [self.lines[a].is_still for a in self.read if self.lines[a].value is None]
         least = len(self.known[-1]) + 1  # repeated ones that have no loop of their own
         filled = (b.all_of(*some) for some in combinations(still, least))
         return b.select(b.any_of(*apart, *filled), b.c64(self.bytes), b.c64(0))
@@ -220,6 +238,8 @@ class LineNest(RowNest):
                 f"tc_turn_{line.size}", line.copy, _TURNED, corner, line.step, left, self.count
             )
             turns.append(b.when(line.is_turned, turn))
+            if line.value is not None:
+                body.append(Let(line.value, Const(0, b.type_of(line.value)), mutable=True))
             body.append(b.when(b.compare("!=", line.step, 1), self.copy_in(line, first, band)))
         self.is_general = True
         points = self.points(frozenset())
@@ -240,14 +260,15 @@ class LineNest(RowNest):
 
     def copy_in(self, line: _Line, first: Var, band: Expr) -> Stmt:
         """Return what brings the points of an operand next to each other, or to one vector."""
-        count = self.count if self.walk.lanes == 1 else b.c64(self.walk.lanes)
-        copied: Stmt = If(
-            line.is_still,
-            b.do(f"tc_fill_{line.size}", line.copy, first, count),
-            b.do(f"tc_line_{line.size}", line.copy, first, line.step, self.count),
-        )
+        here = Assign(line.here, line.copy)
+        if line.value is not None:
+            still: Stmt = Assign(line.value, Load(first, b.c64(0), line.value.type))
+        else:
+            count = self.count if self.walk.lanes == 1 else b.c64(self.walk.lanes)
+            still = b.block(b.do(f"tc_fill_{line.size}", line.copy, first, count), here)
+        apart = b.do(f"tc_line_{line.size}", line.copy, first, line.step, self.count)
         turned = Assign(line.here, b.offset(line.copy, b.mul(band, _TURNED)))
-        return If(line.is_turned, turned, b.block(copied, Assign(line.here, line.copy)))
+        return If(line.is_turned, turned, If(line.is_still, still, b.block(apart, here)))
 
     def points(self, still: frozenset[Access]) -> Stmt:
         """Return the loop over points along which these operands are repeated."""
@@ -269,6 +290,19 @@ class LineNest(RowNest):
             index = Bin("&", index, line.walk, I64)
         return at, index
 
+    def load(self, access: Access, point: RowPoint, inner: DimLoop) -> Expr:
+        """Return lanes elements of memory, or one in all of them, which takes no copies."""
+        line = self.lines.get(access) if self.is_general else None
+        if line is None or line.value is None or line.mask is None:
+            return super().load(access, point, inner)
+        pointer, index = self.address(access, point.counters)
+        t = Vector(self.stored(access[0]), self.walk.lanes)
+        mask: Expr = line.mask
+        if point.mask is not None:
+            mask = Bin("&", mask, point.mask, line.mask.type)
+        name = f"tc_loadf_{vexpr.kind_of(t, t.dtype)}"
+        return Call(name, (b.offset(pointer, index), mask, vexpr.splat(line.value, t)), t)
+
     def may_stream(self, stored: list[Access]) -> tuple[Expr, ...]:
         """Return what has to hold: results are written where they lie."""
         if not self.is_general:
@@ -285,7 +319,7 @@ def _read_first(steps: tuple[AlignedStatement, ...]) -> frozenset[Access]:
         s = step.statement
         target = (s.target, s.subs)
         touched = set(accesses(step)) - {target}
-        reads = {(x.tensor, x.subs) for x in walk_value(s.value) if isinstance(x, typed.Read)}
+        reads = {(x.tensor, x.subs) for x in vexpr.walk(s.value) if isinstance(x, typed.Read)}
         if combines(s) and s.base is not None:
             reads.add((s.base, s.subs))
         read |= (touched & reads) - written

@@ -6,8 +6,9 @@
       else           for x: o[x] = f(a[x], b[x])
 
 One text for all layouts. The loops over the points of a row know steps of 1 and 0 only: there is
-one for each operand that may be repeated along the row, and one for several, which reads a vector
-of the value again and again, its counter masked to 0. Of an operand with other steps the points of
+one for each operand that may be repeated along the row, and one for several, whose loads of such an
+operand have an empty mask, and the value where it is empty (halves and scalar text read a vector of
+copies again and again, its counter masked to 0). Of an operand with other steps the points of
 a part of the row are copied into the workspace before, and those of a result from there afterwards.
 Where such an operand has step 1 from row to row, as a transposed one has, squares of it are turned
 around in registers, a band of rows at once. (NumPy's iterator has these buffers too.)

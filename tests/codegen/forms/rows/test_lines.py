@@ -103,13 +103,16 @@ def repeated(x: Array, how: int) -> Array:
 def problems(name: str, dtype: str) -> Iterator[Problem]:
     kind = np.dtype(dtype if dtype != "float" else np.float32)
     turn = itertools.count()
-    for shape in ((2, 3, 5), (1, 33, 70), (3, 16, 300), (2, 40, 1), (1, 0, 4), (2, 3, 0)):
+    shapes = ((2, 3, 5), (1, 33, 70), (3, 16, 300), (2, 40, 1), (2, 13, 11), (1, 0, 4), (2, 3, 0))
+    for shape in shapes:
         x = [RNG.integers(0, 30, shape).astype(kind) for _ in "ABC"]
         for how in range(7):
             n = next(turn)
             args = [placed(a, (how * (i + 1) + n // 7) % 7) for i, a in enumerate(x)]
             if n % 2 and 0 not in shape:
                 args[n % 3] = repeated(x[n % 3], n % 6)
+            if n % 3 == 2 and 0 not in shape:  # two of them
+                args[0], args[2] = repeated(x[0], 3), repeated(x[2], 3 + n % 2)
             if n % 5 == 4 and 0 not in shape:
                 args = [repeated(a, 3) for a in x]
             out = np.dtype(bool) if name == "a truth" else kind
