@@ -191,17 +191,15 @@ class Generator:
             drawn: Tensor = row.narrow(0, end - count, count)
             return drawn
 
-    def mark(self) -> int:
-        """Return where the numbers are, for `give_back`."""
-        return self._at
+    def give_back(self, row: Tensor, count: int) -> None:
+        """Let the last words of a row be drawn again, unless others were drawn since.
 
-    def give_back(self, count: int, mark: int) -> None:
-        """Let the last words be drawn again, unless some were drawn since that mark.
-
-        They are of one draw, of no more than half of the words that are kept.
+        They are of no more than half of the words that are kept.
         """
         with self._lock.held:
-            if self._at == mark:
+            kept = self._row
+            end = row.data_ptr() + 4 * row.numel()
+            if kept is not None and end == kept.data_ptr() + 4 * self._at:
                 self._at -= count
 
     def _made_row(self, count: int) -> Tensor:

@@ -74,6 +74,16 @@ def uniform(row: Tensor, source: Generator, low: float, high: float) -> None:
         _in_parts(_uniform, row, source, 1, low, high)
 
 
+def lent(row: Tensor, source: Generator) -> Tensor:
+    """Fill a row of float64 with numbers that are uniform in [0, 1); return the words of them.
+
+    There are two of each number; the last may be given back.
+    """
+    words = _words(source, row.numel(), 2)
+    _uniform_of_two(row, words, 0.0, 1.0)
+    return words
+
+
 def new_uniform(shape: tuple[int, ...], source: Generator) -> Tensor | None:
     """Return float32 numbers that are uniform in [0, 1); None of so many that parts are better."""
     count = math.prod(shape)

@@ -14,6 +14,7 @@ from tcdsl.ops import drawing
 from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.node_names import node_name
 from tcdsl.ops.on_device import META
+from tcdsl.ops.ranges_of_chance import low_and_count, span
 from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -317,38 +318,33 @@ def bernoulli(
     return made
 
 
+_NOT_GIVEN = "not given"
+
+
 def random_(
     input: Tensor,
     a: int | None = None,
-    b: int | None = None,
+    b: int | str | None = _NOT_GIVEN,
     *,
     generator: Generator | None = None,
     **named: Any,
 ) -> Tensor:
-    """Fill with integers in [from, to); with one number below it, with none of all of the type."""
+    """Fill with integers in [from, to); with one number below it, with none of all of the type.
+
+    A `to` of None is behind the last of the type.
+    """
     low, high = named.pop("from", a), named.pop("to", b)
     if named:
         raise TypeError(f"random_() got an unexpected keyword argument '{next(iter(named))}'")
-    if low is None and high is None:
-        make = drawing.integers_of_type
+    if low is None and high in (None, _NOT_GIVEN):
+        count = span(input.dtype)
         if input._device:
-            return _drawn(input, None, _integers, 0, _span(input) - 1, generator=generator)
-        return _drawn(input, make, None, _span(input), generator=generator)
-    low, high = (0, int(low)) if high is None else (int(low), int(high))
-    if low >= high:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
-    return _drawn(input, drawing.integers, _integers, low, high - low, generator=generator)
-
-
-def _span(tensor: Tensor) -> int:
-    """Return how many integers a type is filled with, from 0 on: all that it holds exactly."""
-    if tensor.dtype.is_floating_point:
-        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-        return 2 ** digits[tensor.dtype.name] + 1
-    bits = 8 * tensor.dtype.itemsize - (1 if tensor.dtype.is_signed else 0)
-    return 2 if tensor.dtype.name == "bool" else int(2 ** min(bits, 63))
+            return _drawn(input, None, _integers, 0, count - 1, generator=generator)
+        return _drawn(input, drawing.integers_of_type, None, count, generator=generator)
+    if high is _NOT_GIVEN:
+        low, high = 0, low
+    low, count = low_and_count(input.dtype, int(low or 0), None if high is None else int(high))
+    return _drawn(input, drawing.integers, _integers, low, count, generator=generator)
 
 
 for _function in (

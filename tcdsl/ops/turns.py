@@ -76,11 +76,10 @@ def _poisson_of_all(rate: Any, each: float, source: Generator) -> Any:
         n = min(int(few + 3 * few**0.5) + 8, _MOST)
         size = min(count - at, n)
         numbers = rate.new_empty(n)
-        drawing.uniform(numbers, source, 0.0, 1.0)
-        mark = source.mark()
+        words = drawing.lent(numbers, source)
         rates = rate if size == count else rate.narrow(0, at, size)
         drawn, after, *rest, used = _poisson(rates, numbers, *state)
-        source.give_back(2 * (n - used.item()), mark)
+        source.give_back(words, 2 * (n - used.item()))
         done = after.item()
         if done == count:
             return drawn

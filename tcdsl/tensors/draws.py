@@ -13,6 +13,7 @@ from tcdsl.ops import drawing, filling, on_device
 from tcdsl.ops.formats import FORMATS
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
+from tcdsl.ops.writing import unrecorded
 from tcdsl.tensors.creation import Place, blank, finished, is_like, is_plain, like, size_of
 from tcdsl.tensors.devices import place_of
 
@@ -190,6 +191,7 @@ def normal(
     Parameters
     ----------
     mean, std : float or Tensor
+        The numbers are of the type of the first tensor; no gradient goes back.
     size : sequence of int, optional
         Where both are numbers.
     """
@@ -200,8 +202,12 @@ def normal(
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         shape = broadcast_shape([tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)])
-        made = randn(shape, generator=generator) * std + mean
-        return made if out is None else out.copy_(made)
+        first = mean if isinstance(mean, Tensor) else std
+        with unrecorded():
+            made = first.new_empty(shape) if out is None else blank(shape, None, None, out)
+            filling.normal_(made, generator=generator)
+            made.mul_(std).add_(mean)
+        return finished(made, False, out)
     if size is None:
         raise TypeError("normal() of two numbers needs size=")
     shape = size_of((size,))

@@ -230,3 +230,61 @@ def test_repeated_tensors_are_drawn_in_pytorchs_order(
     _same(lambda m: m.rand_like(make(m)))
     _same(lambda m: m.bernoulli(make(m)))
     _same(lambda m: m.tensor(m.rand_like(make(m)).stride()))
+
+
+def test_only_the_words_of_the_last_draw_are_given_back() -> None:
+    source, known = (library.Generator().manual_seed(7) for _ in range(2))
+    words = known.words(40).tolist()
+    row = source.row(10)
+    source.give_back(row, 4)
+    row = source.row(8)
+    assert row.numpy().view(np.uint32).tolist() == words[6:14]
+    assert source.words(1).tolist() == words[14:15]
+    source.give_back(row, 4)  # another thread has drawn: they would come twice
+    assert source.words(1).tolist() == words[15:16]
+    row = source.row(10)
+    source.manual_seed(7)
+    source.give_back(row, 4)
+    assert source.words(5).tolist() == words[:5]
+
+
+RANGES = [
+    (3, None), (-5, None), (-(2**63), None), (0, 4000), (-4001, 5), (0, 2**30), (4097, 4098),
+    (0, 70000), (0, 128), (0, 129), (-3, 5),
+]  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*out of bounds")
+@pytest.mark.parametrize("name", ["int8", "uint8", "int64", "float16", "float32"])
+def test_integers_at_the_bounds_of_a_type_are_pytorchs(name: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    def drawn(t: Any, ends: tuple[int, int | None]) -> Any:
+        t.manual_seed(1)
+        try:
+            return t.zeros(5, dtype=getattr(t, name)).random_(*ends).tolist()
+        except RuntimeError as error:
+            return str(error).partition(" is out of bounds")[1] or "RuntimeError"
+
+    for ends in RANGES:
+        if ends[0] == -(2**63) and name != "int64":
+            continue
+        assert drawn(library, ends) == drawn(torch, ends), ends
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("names", [("float16", "float32"), ("float64", "float32")])
+def test_normal_numbers_are_of_the_type_of_the_means(names: tuple[str, str]) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (library, torch):
+        t.manual_seed(1)
+        mean, std = (t.ones(20, dtype=getattr(t, name)) for name in names)
+        rows = [t.normal(mean, std), t.normal(2.0, std), t.normal(mean, std, out=t.empty(0))]
+        found.append([(str(r.dtype).rpartition(".")[2], r.double().tolist()) for r in rows])
+    for (mine, ours), (other, theirs) in zip(*found, strict=True):
+        assert mine == other
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3 if "16" in mine else 1e-6)
+    std = library.ones(3, requires_grad=True)
+    assert not library.normal(std, std).requires_grad
