@@ -14,6 +14,7 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
 from tcdsl.ops.casting import wide
 from tcdsl.ops.pools import put_back, shares
+from tcdsl.ops.rules import not_for
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import kept_for_all
@@ -50,10 +51,11 @@ def _avg_of_few(image: tuple[int, ...], size: tuple[int, ...]) -> Op | None:
     for d in reversed(range(rank)):
         elements, done = [f"h{i}" for i in range(d)], [f"o{i}" for i in range(d + 1, rank)]
         to, at = (", ".join(["n", *elements, here, *done]) for here in (f"o{d}", "at"))
-        first, behind = f"o{d} * H{d} / O{d}", f"((o{d} + 1) * H{d} + O{d} - 1) / O{d}"
+        first = f"int64(o{d}) * H{d} / O{d}"  # as a value of int32 it might wrap
+        behind = f"((int64(o{d}) + 1) * H{d} + O{d} - 1) / O{d}"
         statements += [
             f"first{d}(o{d}) = int32({first}) where o{d} in 0:O{d}",
-            f"count{d}(o{d}) = int32({behind}) - int32({first}) where o{d} in 0:O{d}",
+            f"count{d}(o{d}) = int32({behind} - {first}) where o{d} in 0:O{d}",
             f"s{d}({to}) +=! k < count{d}(o{d}) ? {before}({at}) : 0 "
             f"where k in 0:K{d}, at = clamp(first{d}(o{d}) + k, 0, H{d} - 1)",
         ]
@@ -240,6 +242,10 @@ def _node(name: str, rank: int) -> str:
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
+    if not input.dtype.is_floating_point:
+        raise not_for(
+            "adaptive_avg_pool3d_cpu" if rank == 3 else "adaptive_avg_pool2d", input.dtype
+        )
     p = _pool(rank, input, output_size)
     if p.size == (1,) * rank and input.numel():
         flat = input.reshape(*p.outs[:-rank], math.prod(p.image))

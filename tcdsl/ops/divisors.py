@@ -31,8 +31,10 @@ _greatest = ops.op("greatest", types=promote, shape=broadcast, vjp=None)
 
 
 @cache
-def _op(name: str, bits: int, steps: int, product: str) -> Op:
+def _op(name: str, bits: int, steps: int, product: str, over: int) -> Op:
     """Return the op for integers of so many bits, whose product is formed in a type.
+
+    over: one more than the greatest of the type, as the least one may divide; 0 of types without.
 
     In floats that hold them quotients are right once they are cut: a / b is 1 / b at least below
     the next integer, more than rounding takes it up. Each step is a statement, so that they stay in
@@ -53,6 +55,8 @@ def _op(name: str, bits: int, steps: int, product: str) -> Op:
     if name == "lcm":
         quotient = f"{kind}(abs(int64(input(...)))) / {found}"
         found = f"abs({product}({quotient}) * {product}(other(...)))"
+    elif over:
+        found = f"({found} < {over} ? {found} : -{found})"  # as the type goes round
     return op_of_text(
         f"def {name}<T>(T(...) input, T(...) other) -> (T(...) out) {{\n"
         f"  a0(...) = {kind}(abs(int64(input(...))))\n  b0(...) = {kind}(abs(int64(other(...))))\n"
@@ -71,7 +75,9 @@ def _called(name: str, input: Tensor, other: Tensor) -> Tensor:
         bits, few = (_room(max(0, int(n.item())).bit_length()) for n in (of_all, of_lesser))
     # A step for a greater one, however great, leaves two that are no greater than the lesser.
     steps = min(_STEPS[bits], _STEPS[few] + 1)
-    made: Tensor = _op(name, bits, steps, "int64" if types.itemsize == 8 else "int32")(input, other)
+    product = "int64" if types.itemsize == 8 else "int32"
+    over = 1 << 8 * types.itemsize - 1 if types.is_signed and bits >= 8 * types.itemsize else 0
+    made: Tensor = _op(name, bits, steps, product, over)(input, other)
     return made
 
 
@@ -81,7 +87,10 @@ def _room(bits: int) -> int:
 
 
 def gcd(input: Tensor, other: Tensor) -> Tensor:
-    """Return the greatest common divisors of integers, none below 0; of 0 and 0 it is 0."""
+    """Return the greatest common divisors of integers; of 0 and 0 it is 0.
+
+    None is below 0 but that of two which the least integer of the type divides: that one.
+    """
     return _called("gcd", input, other)
 
 

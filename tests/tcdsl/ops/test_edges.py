@@ -37,6 +37,16 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "no number of integers": lambda t, x: t.isin(2.5, t.tensor([1, 2, 3])),
     "choices of nothing": lambda t, x: t.combinations(t.ones(3), 0),
     "covariances of integers": lambda t, x: t.cov(t.tensor([[0, 1, 4], [2, 2, 3]])),
+    "divisors of the least integers": lambda t, x: t.gcd(
+        t.tensor([-128, -128, 0, -128], dtype=t.int8), t.tensor([-128, 0, -128, 64], dtype=t.int8)
+    ),
+    "divisors of the least integers of 32 bits": lambda t, x: t.gcd(
+        t.tensor([-(2**31), 0, -(2**31)], dtype=t.int32),
+        t.tensor([-(2**31), -(2**31), 8], dtype=t.int32),
+    ),
+    "means of windows whose places exceed int32": lambda t, x: _functional(t).adaptive_avg_pool1d(
+        (t.arange(100003.0) % 7).view(1, 1, -1), 50001
+    )[..., ::97],
     "sums of a named type": lambda t, x: t.tensor([200, 100]).sum(0, dtype=t.uint8),
     "sums so far of a named type": lambda t, x: t.tensor([200, 100]).cumsum(0, dtype=t.uint8),
     "products so far of a named type": lambda t, x: t.tensor([20, 10]).cumprod(0, dtype=t.int32),

@@ -199,3 +199,10 @@ def test_one_class_a_row_is_wanted() -> None:
     for loss in (F.cross_entropy, F.nll_loss):
         with pytest.raises(RuntimeError, match="0D or 1D target tensor expected, multi-target not"):
             loss(tc.ones(2, 3), tc.tensor([[0], [1]]))
+
+
+def test_means_of_integers_are_refused() -> None:
+    for rank, name in ((1, "adaptive_avg_pool2d"), (3, "adaptive_avg_pool3d_cpu")):
+        pool = getattr(F, f"adaptive_avg_pool{rank}d")
+        with pytest.raises(NotImplementedError, match=f"\"{name}\" not implemented for 'Long'"):
+            pool(tc.ones(1, 1, *[7] * rank, dtype=tc.int64), 3)
