@@ -47,13 +47,15 @@ class profile:  # noqa: N801 - PyTorch's name
         if use_cuda:
             warnings.warn("profile: calls on a GPU are not recorded", stacklevel=2)
         self.enabled = enabled
-        self._recording = Recording()
+        self._recording: Recording | None = None
+        self._has_begun = False
         self._events: EventList | None = None
 
     def __enter__(self) -> Self:
-        if self._recording.start_ns:
+        if self._has_begun:
             raise RuntimeError("Profiler context manager is not reentrant")
         if self.enabled:
+            self._has_begun, self._recording = True, Recording()
             self._recording.start()
         return self
 
@@ -63,9 +65,10 @@ class profile:  # noqa: N801 - PyTorch's name
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.enabled:
-            self._recording.stop()
-            self._events = events_of(self._recording)
+        recording, self._recording = self._recording, None  # which holds kernels
+        if recording is not None:
+            recording.stop()
+            self._events = events_of(recording)
 
     @property
     def function_events(self) -> EventList:

@@ -84,21 +84,25 @@ class EventAverage:
         A second, of all calls whose work is known.
     """
 
-    def __init__(self, first: FunctionEvent) -> None:
-        self.key = first.name
-        self.input_shapes = first.input_shapes
-        self.is_kernel = first.is_kernel
+    def __init__(self, first: FunctionEvent | EventAverage) -> None:
+        self.key: str = first.key
+        self.input_shapes: Shapes = first.input_shapes
+        self.is_kernel: bool = first.is_kernel
         self.count = 0
         self.cpu_time_total = self.self_cpu_time_total = 0.0
         self.flops = self.bytes = 0
         self._known = 0.0  # microseconds of calls whose work is known
 
-    def add(self, event: FunctionEvent) -> None:
-        """Count one more."""
-        self.count += 1
+    def add(self, event: FunctionEvent | EventAverage) -> None:
+        """Count one more, or those that another one has counted."""
+        self.count += event.count
         self.cpu_time_total += event.cpu_time_total
         self.self_cpu_time_total += event.self_cpu_time_total
-        if event.work:
+        if isinstance(event, EventAverage):
+            self.flops += event.flops
+            self.bytes += event.bytes
+            self._known += event._known
+        elif event.work:
             self.flops += event.work.flops
             self.bytes += event.work.bytes
             self._known += event.cpu_time_total
@@ -106,7 +110,7 @@ class EventAverage:
     @property
     def cpu_time(self) -> float:
         """Microseconds of a call on average."""
-        return self.cpu_time_total / self.count
+        return self.cpu_time_total / self.count if self.count else 0.0
 
     @property
     def gflops(self) -> float | None:
@@ -147,7 +151,7 @@ class EventList(list[Any]):
         """Return the sums of events of a name, or of a name and the same shapes."""
         found: dict[object, EventAverage] = {}
         for event in self:
-            key = (event.name, event.input_shapes if group_by_input_shape else None)
+            key = (event.key, event.input_shapes if group_by_input_shape else None)
             found.setdefault(key, EventAverage(event)).add(event)
         return EventList(found.values(), self.wall_ns, self.lost)
 
@@ -191,7 +195,7 @@ class EventList(list[Any]):
         ValueError
             If there is nothing of the name sort_by to sort by.
         """
-        rows: list[Any] = [e for e in self if not top_level_events_only or e in self._top()]
+        rows: list[Any] = self._top() if top_level_events_only else list(self)
         return table(
             rows,
             self,
@@ -203,13 +207,10 @@ class EventList(list[Any]):
         )
 
     def _top(self) -> list[Any]:
-        inner_end: dict[int, int] = {}
-        top = []
-        for e in sorted(self, key=lambda e: (e.start_ns, -e.end_ns)):
-            if e.start_ns >= inner_end.get(e.thread, 0):
-                top.append(e)
-                inner_end[e.thread] = e.end_ns
-        return top
+        """Return what ran within nothing else, in its order; sums are not told apart."""
+        events = [e for e in self if isinstance(e, FunctionEvent)]
+        within = {id(e) for _, e in _nested(sorted(events, key=_begin))}
+        return [e for e in self if id(e) not in within]
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the events as a file that chrome://tracing and Perfetto show; `.gz` is packed."""
@@ -247,9 +248,9 @@ def events_of(recording: Recording) -> EventList:
             works[key] = work_of(call.entry)
         events.append(_event(call, form, works[key]))
     events += map(_block, recording.labels)
-    events.sort(key=lambda e: (e.start_ns, -e.end_ns))
-    for outer, inner in _nested(events):
-        outer.within_ns += inner.end_ns - inner.start_ns
+    events.sort(key=_begin)
+    for outer, inner in _nested(events):  # blocks of generators may end one after the other
+        outer.within_ns += min(inner.end_ns, outer.end_ns) - inner.start_ns
     return EventList(events, recording.end_ns - recording.start_ns, recording.lost)
 
 
@@ -264,8 +265,12 @@ def _block(label: Label) -> FunctionEvent:
     return FunctionEvent(label.name, label.thread, label.start_ns, label.end_ns, is_kernel=False)
 
 
+def _begin(event: FunctionEvent) -> tuple[int, int]:
+    return event.start_ns, -event.end_ns
+
+
 def _nested(events: Iterable[FunctionEvent]) -> Iterator[tuple[FunctionEvent, FunctionEvent]]:
-    """Yield (outer, inner) where inner is within outer and in nothing between; they are sorted."""
+    """Yield (outer, inner) where inner begins within outer and nothing between; they are sorted."""
     open_: dict[int, list[FunctionEvent]] = {}
     for event in events:
         around = open_.setdefault(event.thread, [])

@@ -168,6 +168,7 @@ class profile:  # noqa: N801 - PyTorch's name
         self.on_trace_ready = on_trace_ready
         self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
         self._has_steps = schedule is not None
+        self._is_on = False
         self._recording: Recording | None = None
         self._events: EventList | None = None
         self._step_ns = 0
@@ -187,10 +188,13 @@ class profile:  # noqa: N801 - PyTorch's name
     def start(self) -> None:
         """Begin with step 0."""
         self.step_num = 0
+        self._is_on = True
         self._do(self._schedule(0))
 
     def step(self) -> None:
-        """End a step, and do in the next one what the schedule says."""
+        """End a step, and do in the next one what the schedule says; nothing behind the end."""
+        if not self._is_on:
+            return
         self._name_step()
         was_last = self.current_action is ProfilerAction.RECORD_AND_SAVE
         self.step_num += 1
@@ -201,6 +205,7 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def stop(self) -> None:
         """End what is being recorded."""
+        self._is_on = False
         if self._recording:
             self._name_step()
         self._end()

@@ -8,6 +8,7 @@ import time
 from typing import NamedTuple
 
 from tcdsl.calls.process import waits
+from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen import runtime
 from tcdsl.codegen.runtime import Entry, Launcher
 
@@ -33,7 +34,7 @@ class Label(NamedTuple):
     thread: int
 
 
-_lock = threading.Lock()
+_lock = Lock()  # a finalizer or a handler that ends a block may run within
 _open: list[Recording] = []
 
 
@@ -97,9 +98,10 @@ def _hand_out() -> None:
 
 
 def _forget() -> None:
-    """Record nothing in a forked child: the recordings are the parent's."""
-    global _lock
-    _lock = threading.Lock()
+    """Record nothing in a forked child: the recordings are the parent's, and end here."""
+    now = time.perf_counter_ns()
+    for recording in _open:
+        recording.end_ns = now
     _open.clear()
     _listen()
     runtime.traced()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import multiprocessing
 import threading
+import time
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,14 @@ import tcdsl as tc
 from tcdsl import library, nn, optim, profiler
 from tcdsl.autograd import profiler as older
 from tcdsl.codegen import runtime
-from tcdsl.profiler import FunctionEvent, ProfilerAction, profile, record_function, schedule
+from tcdsl.profiler import (
+    FunctionEvent,
+    ProfilerAction,
+    profile,
+    record_function,
+    schedule,
+    tracing,
+)
 
 pytestmark = pytest.mark.cc
 
@@ -101,6 +112,65 @@ def test_blocks_have_what_ran_within_them(product: tc.Kernel) -> None:
     top = prof.events().table(top_level_events_only=True)
     assert "outer" in top
     assert "inner" not in top
+
+
+def test_blocks_that_end_one_after_the_other_have_no_time_below_0() -> None:
+    def block(name: str) -> Iterator[None]:
+        with record_function(name):
+            yield
+
+    with profile() as prof:
+        one, two = block("one"), block("two")
+        next(one)
+        next(two)
+        assert [*one] == []
+        time.sleep(0.002)
+        assert [*two] == []
+    events = {e.name: e for e in prof.events()}
+    assert all(e.self_cpu_time_total >= 0 for e in events.values())
+    assert events["two"].self_cpu_time_total > 1000
+
+
+def test_a_block_may_end_while_recordings_change(product: tc.Kernel) -> None:
+    with profile() as prof, tracing._lock, record_function("by a finalizer"):
+        pass  # which ran within
+    assert [e.name for e in prof.events()] == ["by a finalizer"]
+
+
+def test_a_step_behind_the_end_records_nothing(product: tc.Kernel) -> None:
+    with profile() as prof:
+        prof.step()
+    prof.step()
+    assert not tracing.is_recording()
+
+
+def test_sums_are_summed_and_all_at_the_top(product: tc.Kernel) -> None:
+    a = np.ones((2, 2), np.float32)
+    product(a, a)
+    with profile() as prof:
+        product(a, a)
+        product(a, a)
+    sums, whole = prof.key_averages(), prof.events().total_average()
+    assert sums.total_average().count == whole.count == 2
+    assert sums.total_average().flops == whole.flops > 0
+    assert [e.count for e in sums.key_averages()] == [2]
+    assert "product" in sums.table(top_level_events_only=True)
+    with profile() as prof:
+        pass
+    assert prof.key_averages().total_average().cpu_time == 0
+
+
+@pytest.mark.parametrize("kind", [profile, older.profile])
+def test_what_is_told_holds_no_kernel(kind: Any) -> None:
+    kernel = tc.define(MM.replace("product", "held"))
+    a = np.ones((2, 2), np.float32)
+    with kind() as prof:
+        kernel(a, a)
+    held = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert held() is None
+    assert "held" in prof.key_averages().table()
 
 
 def test_listeners_hear_what_runs_while_they_listen(product: tc.Kernel) -> None:
