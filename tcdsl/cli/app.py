@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,6 +20,7 @@ from tcdsl.text.instead import instead
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
 
+_pythons = warnings.showwarning
 EXIT_FAULT, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
@@ -69,6 +71,16 @@ def _say_warning(
 ) -> None:
     """Print a warning about a text or a call as it is: no line of ours helps who wrote the text."""
     say(str(message) if category is UserWarning else f"{category.__name__}: {message}", err=True)
+
+
+@contextmanager
+def as_python_warns() -> Iterator[None]:
+    """Print warnings of the body as Python does: it is a program of the user's."""
+    before, warnings.showwarning = warnings.showwarning, _pythons
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def time_span(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:

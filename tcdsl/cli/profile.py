@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import runpy
+import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
 
-from tcdsl.cli.app import check_writable, main, say
+from tcdsl.cli.app import EXIT_FAULT, as_python_warns, check_writable, main, say
 from tcdsl.profiler.render import SORTED_BY
 
 
@@ -54,12 +55,36 @@ def profile(
         install()
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.resolve().parent))
-    prof = profiled()
+    prof, process = profiled(), os.getpid()
     prof.start()
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        try:
+            with as_python_warns():
+                _run(script)
+        finally:
+            prof.stop()
+    except Exception as error:  # whatever it is, Python would tell where
+        _tell(error, script)
+        click.get_current_context().exit(EXIT_FAULT)
     finally:
-        prof.stop()
-        say(prof.key_averages(shapes).table(sort_by=sort, row_limit=rows), err=True)
-        if trace is not None:
-            prof.export_chrome_trace(trace)
+        if os.getpid() == process:  # no child that the script has forked
+            say(prof.key_averages(shapes).table(sort_by=sort, row_limit=rows), err=True)
+            if trace is not None:
+                prof.export_chrome_trace(trace)
+
+
+def _run(script: Path) -> None:
+    """Run a script as Python does: it stays `__main__`, and knows where it lies."""
+    main_module = ModuleType("__main__")
+    path = main_module.__file__ = str(script.absolute())
+    sys.modules["__main__"] = main_module
+    text = compile(script.read_bytes(), path, "exec", dont_inherit=True)
+    exec(text, main_module.__dict__)
+
+
+def _tell(error: Exception, script: Path) -> None:
+    """Print an error with its places, from the script on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != str(script.absolute()):
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)

@@ -20,9 +20,14 @@ print(sys.argv[1:], __name__)
 """
 
 
-def profiled(*args: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+def profiled(
+    *args: object, code: int = 0, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tcdsl", "profile", *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    nothing = subprocess.DEVNULL
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=cwd, stdin=nothing
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -46,6 +51,36 @@ def test_a_script_that_fails_has_its_traceback_and_its_table(tmp_path: Path) -> 
     assert "add" in told
     script.write_text("raise SystemExit(3)\n")
     assert "Self CPU time total: 0.000us" in profiled(script, code=3).stderr
+
+
+BEGINNING = """\
+import os, sys, warnings
+warnings.warn("mind")
+print(os.path.isabs(__file__), sys.argv[0] == os.path.basename(__file__))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "code"),
+    [
+        ("open('no such file')", "FileNotFoundError: [Errno 2]", 1),
+        ("import tcdsl as tc; tc.define('def f(')", "SyntaxError", 1),
+        ("input()", "EOFError", 1),
+        ("sys.exit('that is all')", "that is all", 1),
+        ("raise KeyboardInterrupt", "interrupted", 130),
+        ("n = os.fork()\nif n: os.waitpid(n, 0)\nelse: sys.stdout = None\nsys.exit(4)", "", 4),
+    ],
+)
+def test_a_script_ends_as_under_python(end: str, said: str, code: int, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(BEGINNING + end)
+    done = profiled(script.name, code=code, cwd=tmp_path)
+    assert done.stdout == "True True\n"
+    assert f"{script}:2: UserWarning: mind" in done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("Self CPU time total") == 1
+    if "Error" in said:
+        assert f'Traceback (most recent call last):\n  File "{script}", line 4' in done.stderr
 
 
 def test_wrong_usage_runs_nothing(tmp_path: Path) -> None:
