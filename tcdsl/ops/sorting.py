@@ -13,6 +13,7 @@ import numpy as np
 
 from tcdsl.core import (
     GRAD,
+    OUTPUT,
     Op,
     Recipe,
     Tensor,
@@ -32,7 +33,7 @@ from tcdsl.ops.reductions import not_empty
 from tcdsl.ops.results import named, result
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, op_of_text, publish
-from tcdsl.ops.views import dim_of, no_vjp
+from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
@@ -306,14 +307,18 @@ def _shared(row: Tensor, found: Tensor, node: str) -> Tensor:
     """Return an element of a row as made of all elements that are its like, in equal parts."""
     if not row.requires_grad or not is_grad_enabled():
         return found
-    is_like: Tensor = row.detach() == found if found == found else row.detach().isnan()  # NaN
-    shape, others, count = row.shape, is_like.logical_not(), is_like.sum()
-
-    def vjp(gradient: Tensor) -> tuple[Tensor]:
-        return ((gradient / count).expand(shape).masked_fill(others, 0),)
-
-    record(node, Recipe(no_vjp, (GRAD,), (0,)), vjp, (row,), (found,), 1)
+    record(node, _TO_ALIKE, None, (row,), (found,), 1)
     return found
+
+
+def _to_alike(gradient: Tensor, row: Tensor, found: Tensor) -> Tensor:
+    row, found = row.detach(), found.detach()
+    is_like: Tensor = row == found if found == found else row.isnan()  # NaN
+    share: Tensor = (gradient / is_like.sum()).expand(row.shape)
+    return share.masked_fill(is_like.logical_not(), 0)
+
+
+_TO_ALIKE = Recipe(_to_alike, (GRAD, 0, OUTPUT), (0,))
 
 
 @named

@@ -157,3 +157,18 @@ def test_the_median_of_all_has_its_gradient_by_all_that_are_like_it() -> None:
                 (y * y).backward()
                 found.append((str(y.item()), str(x.grad.tolist())))
             assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+def test_the_median_of_all_keeps_what_its_gradient_asks_for_until_then(name: str) -> None:
+    x = tc.arange(3.0).requires_grad_()
+    y = x * 1
+    found = getattr(tc, name)(y)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found.backward()
+    found = getattr(tc, name)(x)
+    found.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        found.backward()
+    assert x.grad.tolist() == [0, 1, 0]
