@@ -73,8 +73,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
         raise TypeError(f"fill_(): argument 'value' must be Number, not {type(value).__name__}")
     kind = input.dtype
-    number = float(value) if kind.is_floating_point else int(value)
-    filled: Tensor = _fill(input, bool(value) if kind.category == 0 else number)
+    of_kind = bool if kind.category == 0 else float if kind.is_floating_point else int
+    filled: Tensor = _fill(input, of_kind(value))
     return filled
 
 

@@ -47,6 +47,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "means of windows whose places exceed int32": lambda t, x: _functional(t).adaptive_avg_pool1d(
         (t.arange(100003.0) % 7).view(1, 1, -1), 50001
     )[..., ::97],
+    "what is no number is true": lambda t, x: t.zeros(2, dtype=t.bool).fill_(np.nan),
     "sums of a named type": lambda t, x: t.tensor([200, 100]).sum(0, dtype=t.uint8),
     "sums so far of a named type": lambda t, x: t.tensor([200, 100]).cumsum(0, dtype=t.uint8),
     "products so far of a named type": lambda t, x: t.tensor([20, 10]).cumprod(0, dtype=t.int32),
