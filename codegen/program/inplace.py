@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
@@ -69,7 +70,8 @@ def _begun(program: Program) -> Iterator[tuple[int, int]]:
 
     It is elementwise, outside of loops, and reads the parameter at the subscripts that it writes:
     what later statements write, they write after that point, as they would otherwise. None of
-    them reads the return, so that no value of it is computed again from the parameter.
+    them reads the return, so that no value of it is computed again from the parameter. No sum of
+    products stands before it.
     """
     for r, target in enumerate(program.outputs):
         tensor = program.buffer(target).tensor
@@ -85,6 +87,8 @@ def _begun(program: Program) -> Iterator[tuple[int, int]]:
         )
         in_loop = any(loop.first <= first < loop.last for loop in program.loops)
         begun, ended = program.buffer(stmt.target), program.buffer(target)
+        if any(map(is_contraction, program.statements[:first])):
+            continue  # the return may hold parts of their sums before the parameter is read
         is_same_box = (begun.shape, begun.low) == (ended.shape, ended.low)
         if not writing or is_read or in_loop or not is_same_box or not _is_elementwise(stmt):
             continue
