@@ -8,6 +8,7 @@ from math import prod
 from tcdsl.grammar.text.dataclass import dataclass
 
 _LEAST_RANK = 4  # of what is not flat: fewer dimensions than that come with ones before them
+_FEW = 1 << 17  # points that are turned, with all that they lie between, within the second level
 _SHORT = 64  # points of a row, up to which it takes longer to come to it than to walk it
 _LEAST_TURNED = 4  # neighbours that come before the last dimension to be turned around
 
@@ -29,12 +30,13 @@ class View:
     def is_slow(self) -> bool:
         """Whether an executable that knows sizes and strides takes far less time than a shared one.
 
-        Rows are short, or points next to each other in one operand are apart in another.
+        Rows are short, or points next to each other in one operand are apart in another, and all
+        are few: of many the shared one walks several lines of the source at once.
         """
         if self.is_flat:
             return False
         apart = any(strides[-1] not in (0, 1) for strides in self.strides)
-        return apart or self.extents[-1] < _SHORT
+        return self.extents[-1] < _SHORT or (apart and prod(self.extents) <= _FEW)
 
 
 def in_c_order(shape: Sequence[int]) -> Strides:
