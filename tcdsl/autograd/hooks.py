@@ -147,6 +147,8 @@ def _retains_grad(tensor: Tensor) -> bool:
 
 def requires_grad_(tensor: Tensor, requires_grad: bool = True) -> Tensor:
     """Say whether gradients by this leaf are wanted; returns it."""
+    if requires_grad and not tensor.is_floating_point():
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
     tensor.requires_grad = requires_grad
     return tensor
 

@@ -100,7 +100,7 @@ static int set_requires_grad(Tensor *t, PyObject *value, void *unused) {
     return -1;
   }
   if (yes && !is_float[number_of_type(&t->head)]) {
-    PyErr_SetString(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+    PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients");
     return -1;
   }
   if (yes && t->head.flags & INFERENCE && !infers) {
