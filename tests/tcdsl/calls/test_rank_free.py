@@ -164,8 +164,8 @@ def test_first_sizes_have_their_own_where_the_shared_one_is_slow(compiled: list[
     assert "sizes: A=3 B=4 C=19" in compiled[0]
     assert "sizes: any" in compiled[1]
     g: Any = tc.define("def g(int8(A,B) X) -> (O) { O(b,a) = X(a,b) }")
-    x = np.arange(400 * 330).reshape(400, 330).astype(np.int8)
-    np.testing.assert_array_equal(g(x), x.T)
+    many = np.arange(400 * 330).reshape(400, 330).astype(np.int8)
+    np.testing.assert_array_equal(g(many), many.T)
     assert "sizes: any" in compiled[-1], "of many it is the faster"
 
 
