@@ -1,19 +1,22 @@
 /* Outputs of a call: which may be written where they lie, and fresh ones, of NumPy or of a lender. */
 
-/* Whether every output may be written where it lies: apart from all inputs, but for the very views the entry
- * allows, and from other outputs. */
-static int may_write(const Entry *e, char *const *data) {
-  for (int r = e->n_params; r < e->n_params + e->n_returns; r++) {
-    const Operand *o = &e->operand[r];
-    for (int i = 0; i < r; i++) {
-      const Operand *x = &e->operand[i];
-      if (x->pass != BY_ADDRESS || data[i] + x->high <= data[r] + o->low ||
-          data[r] + o->high <= data[i] + x->low || x->low == x->high || o->low == o->high)
-        continue;
-      if (i >= e->n_params || data[i] != data[r] || !e->inplace[(r - e->n_params) * e->n_params + i])
-        return 0;
-    }
+/* Whether output r, an operand, lies apart from operands [first, last), but for the very views the entry allows. */
+static int is_apart(const Entry *e, char *const *data, int r, int first, int last) {
+  const Operand *o = &e->operand[r];
+  for (int i = first; i < last; i++) {
+    const Operand *x = &e->operand[i];
+    if (x->pass != BY_ADDRESS || data[i] + x->high <= data[r] + o->low || data[r] + o->high <= data[i] + x->low ||
+        x->low == x->high || o->low == o->high)
+      continue;
+    if (i >= e->n_params || data[i] != data[r] || !e->inplace[(r - e->n_params) * e->n_params + i]) return 0;
   }
+  return 1;
+}
+
+/* Whether every output may be written where it lies: apart from all inputs and from other outputs. */
+static int may_write(const Entry *e, char *const *data) {
+  for (int r = e->n_params; r < e->n_params + e->n_returns; r++)
+    if (!is_apart(e, data, r, 0, r)) return 0;
   return 1;
 }
 

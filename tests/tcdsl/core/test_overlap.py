@@ -1,0 +1,95 @@
+"""Calls that write over what they read: the result of separate memory, without Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import autograd, library
+
+tc: Any = library
+grad_of: Any = autograd.grad
+pytestmark = pytest.mark.cc
+
+
+def python_calls(call: Callable[[], object]) -> int:
+    """Return how many Python functions a call enters, itself not counted."""
+    entered = 0
+
+    def count(frame: object, event: str, arg: object) -> None:
+        nonlocal entered
+        entered += event == "call"
+
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return entered - 1
+
+
+def tensors(*shapes: tuple[int, ...]) -> list[Any]:
+    rng = np.random.default_rng(7)
+    return [tc.from_numpy(rng.integers(-4, 5, s).astype(np.float32)) for s in shapes]
+
+
+@pytest.mark.parametrize("k", [0, 5, 700])  # 700 terms: several passes, whose parts the output has
+def test_a_product_is_added_to_its_target(k: int) -> None:
+    c, a, b = tensors((9, 17), (9, k), (k, 17))
+    wanted = c.numpy() + a.numpy() @ b.numpy()
+    for _ in range(2):
+        x = c.clone()
+        version = x._version
+        assert x.addmm_(a, b) is x
+        np.testing.assert_array_equal(x.numpy(), wanted)
+        assert x._version > version
+        tc.addmm(y := c.clone(), a, b, out=y)
+        np.testing.assert_array_equal(y.numpy(), wanted)
+    x = c.clone()
+    assert python_calls(lambda: x.addmm_(a, b)) == 0
+
+
+def test_a_target_with_gaps_or_turned_around_is_written_alone() -> None:
+    whole, a, b = tensors((20, 34), (9, 700), (700, 17))
+    parts: tuple[Callable[[Any], Any], ...] = (
+        lambda w: w[1:19:2, ::2],
+        lambda w: w[:17, :9].t(),
+        lambda w: w[:9, :17],
+    )
+    for of in parts:
+        before, wanted = whole.clone(), whole.clone()
+        of(wanted).copy_(of(before) + a @ b)
+        for _ in range(2):
+            after = before.clone()
+            of(after).addmm_(a, b)
+            np.testing.assert_array_equal(after.numpy(), wanted.numpy())
+
+
+def test_a_factor_may_be_the_target_too() -> None:
+    (x,) = tensors((33, 33))
+    wanted = x.numpy() + x.numpy() @ x.numpy()
+    for _ in range(2):
+        y = x.clone()
+        np.testing.assert_array_equal(y.addmm_(y, y).numpy(), wanted)
+        y = x.clone()
+        np.testing.assert_array_equal(tc.mm(y, y, out=y).numpy(), wanted - x.numpy())
+    batch, f, g = tensors((3, 5, 6), (3, 5, 7), (3, 7, 6))
+    wanted = batch.numpy() + f.numpy() @ g.numpy()
+    for _ in range(2):
+        np.testing.assert_array_equal(batch.clone().baddbmm_(f, g).numpy(), wanted)
+
+
+def test_gradients_go_through_it() -> None:
+    c, a, b = (t.requires_grad_() for t in tensors((4, 5), (4, 600), (600, 5)))
+    for _ in range(2):
+        made = (c * 1).addmm_(a, b)
+        grads = grad_of(made.square().sum(), (c, a, b))
+        slope = 2 * (c.detach().numpy() + a.detach().numpy() @ b.detach().numpy())
+        for grad, wanted in zip(
+            grads, (slope, slope @ b.detach().numpy().T, a.detach().numpy().T @ slope), strict=True
+        ):
+            np.testing.assert_allclose(grad.numpy(), wanted, rtol=1e-6)
