@@ -6,8 +6,9 @@ is over before the other. Whoever is about to choose says so (`wanted`); the fir
 needs what lowers starts the compiler (`begin`); what is then compiled takes it (`take`), if it has
 the flags for it. Nobody else does: it is ended where the text was found in the cache.
 
-A text comes as `#include "/dev/fd/N"` of a file that only says so. If this process dies the pipe
-ends, and so does the compiler.
+A text comes as `#include "/dev/fd/N"` of a file that only says so, and ends with a macro that the
+file asks for: whatever stands in for the compiler and reads twice finds nothing the second time. If
+this process dies the pipe ends, and so does the compiler.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tcdsl.grammar.text.errors import CompileError
 
 BEGINS = True  # tests count processes
 _PIPES = "/dev/fd"
+_ENDS = "TC_ENDS"  # the macro
 
 
 class Early:
@@ -43,7 +45,10 @@ class Early:
         _open.add(self._writing)
         try:
             file = folder / source.file
-            file.write_text(f'#include "{_PIPES}/{reading}"\n', encoding="utf-8")
+            file.write_text(
+                f'#include "{_PIPES}/{reading}"\n#ifndef {_ENDS}\n#error "no text"\n#endif\n',
+                encoding="utf-8",
+            )
             libraries = source.all_libraries(compiler, "")
             self.started = Started(compiler, source, folder, libraries, (reading,))
         except BaseException:
@@ -63,7 +68,7 @@ class Early:
     def give(self, text: str) -> None:
         """Let it compile a text."""
         self.started.command.begin()
-        left = memoryview(text.encode())
+        left = memoryview(f"{text}\n#define {_ENDS}\n".encode())
         with contextlib.suppress(BrokenPipeError):  # it has ended, and says why
             while left:
                 left = left[os.write(self._writing, left) :]

@@ -84,7 +84,7 @@ class _Making:
                 if lacks_room(self.folder):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
                 return error
-            return move_into_place(self.run.output, self.run.source.name, self.key, OBJECT)
+            return move_into_place(self.run.started.output, self.run.source.name, self.key, OBJECT)
         finally:
             self.abandon()
 

@@ -30,56 +30,71 @@ class Run:
     folder : Path
         Its own, for what it reads and writes.
     waiting : Early, optional
-        One that was started in this folder before; what it is no use for, another one compiles.
+        One that was started in this folder before; what it is no use for, and what it refuses,
+        another one compiles.
     """
 
     def __init__(
         self, compiler: Compiler, source: Source, folder: Path, waiting: Early | None = None
     ) -> None:
         self.source = source
-        text = cut(source, compiler, folder)
+        self._compiler, self._folder = compiler, folder
+        self._text = text = cut(source, compiler, folder)
         is_cut = text is not source.text
-        libraries = source.all_libraries(compiler, text if is_cut else None)
-        if waiting is not None and is_cut and libraries == waiting.started.libraries:
-            started = waiting.started
+        self._libraries = source.all_libraries(compiler, text if is_cut else None)
+        self._is_early = False
+        if waiting is not None and is_cut and self._libraries == waiting.started.libraries:
+            self._is_early = True
+            self.started = waiting.started
             waiting.give(text)
         else:
             if waiting is not None:
                 waiting.end()
-            (folder / source.file).write_text(text, encoding="utf-8")
-            try:
-                started = Started(compiler, source, folder, libraries)
-            except OSError as error:
-                raise CompileError(_not_started(compiler, source, error)) from error
-        self.words, self.command = started.words, started.command
-        self.output, self._log = started.output, started.log
+            self.started = self._start()
+
+    def _start(self) -> Started:
+        (self._folder / self.source.file).write_text(self._text, encoding="utf-8")
+        try:
+            return Started(self._compiler, self.source, self._folder, self._libraries)
+        except OSError as error:
+            raise CompileError(_not_started(self._compiler, self.source, error)) from error
 
     def finished(self) -> bool:
         """Whether the compiler has ended; one that takes five minutes is ended."""
-        return self.command.finished()
+        command = self.started.command
+        if not command.finished():
+            return False
+        if not self._is_early or command.status == 0 or command.objection:
+            return True
+        self._is_early = False
+        self.started = self._start()
+        return False
 
     def wait(self) -> None:
         """Wait for the end; end the compiler if the wait is interrupted."""
-        self.command.wait()
+        while not self.finished():
+            self.started.command.wait()
 
     def kill(self) -> None:
         """End the compiler and what it has started."""
-        self.command.kill()
+        self.started.command.kill()
 
     def error(self) -> CompileError | None:
         """Return why there is no object, or None if there is one."""
-        is_done = self.command.status == 0
-        if is_done and self.output.is_file() and self.output.stat().st_size:
+        command, output = self.started.command, self.started.output
+        is_done = command.status == 0
+        if is_done and output.is_file() and output.stat().st_size:
             return None
-        log = readable(beginning_of(self._log))
+        log = readable(beginning_of(self.started.log))
         if is_done:
             log += "\nthe compiler ended as if all were well, but it wrote no object"
-        elif self.command.objection:
-            log += f"\n{self.command.objection}"
-        elif self.command.status < 0:
-            log += f"\nthe compiler was ended by signal {-self.command.status}"
+        elif command.objection:
+            log += f"\n{command.objection}"
+        elif command.status < 0:
+            log += f"\nthe compiler was ended by signal {-command.status}"
+        words = shlex.join(self.started.words)
         return CompileError(
-            f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self.words)}\n"
+            f"the C compiler refused '{self.source.name}'\n  command: {words}\n"
             f"{log}{cure_in(log)}\n{_excerpt(self.source, log)}"
         )
 
@@ -102,7 +117,7 @@ def wait_for_any(runs: Sequence[Run], seconds: float) -> None:
     ended = select.poll()
     try:
         for run in runs:
-            handles.append(os.pidfd_open(run.command.number))
+            handles.append(os.pidfd_open(run.started.command.number))
             ended.register(handles[-1], select.POLLIN)
         ended.poll(seconds * 1e3)
     except (AttributeError, OSError):  # a system without, or no handles left

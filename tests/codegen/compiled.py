@@ -18,7 +18,7 @@ def compiled(compiler: Compiler, source: Source, folder: Path) -> Path:
     run.wait()
     if error := run.error():
         raise error
-    return run.output
+    return run.started.output
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, *, library: bool = True) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,25 @@ def test_an_error_names_the_lines_of_the_text() -> None:
     assert isinstance(plain, CompileError)
     assert "f.c:3:" in str(found)
     assert str(found).splitlines()[-3:] == str(plain).splitlines()[-3:]
+    assert left() == []
+
+
+def test_what_reads_a_text_twice_compiles_it_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As programs do that keep objects of a compiler: there is nothing in the pipe any more."""
+    found = find_compiler()
+    twice = tmp_path / "twice"
+    words = " ".join(found.command)
+    twice.write_text(f'#!/bin/sh\n{words} -E "$@" > {tmp_path}/read && exec {words} "$@"\n')
+    twice.chmod(0o700)
+    compiler = replace(found, command=(str(twice),))
+    monkeypatch.setattr(early, "find_compiler", lambda: compiler)
+    with early.wanted("f"):
+        waiting = started()
+        path = compile_source(Source("f", RIGHT), compiler)
+    assert waiting.started.command.status == 1
+    assert ctypes.CDLL(str(path)).f(7) == 3
     assert left() == []
 
 

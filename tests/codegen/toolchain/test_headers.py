@@ -78,7 +78,7 @@ def test_the_object_is_that_of_the_whole_headers(
         assert run.error() is None
         text = (folder / source.file).read_text()
         assert ("tc_mod_i32" in text, '#include "' in text) == (False, name == "whole")
-        made.append(run.output.read_bytes())
+        made.append(run.started.output.read_bytes())
     assert made[0] == made[1]
 
 
@@ -94,7 +94,7 @@ def test_only_what_names_a_function_of_libm_is_linked_with_it(tmp_path: Path) ->
             pytest.skip("others are linked with all")
         run = Run(compiler, source, tmp_path)
         run.kill()
-        assert [word for word in run.words if word.startswith("-l")] == libraries
+        assert [word for word in run.started.words if word.startswith("-l")] == libraries
 
 
 @pytest.mark.cc
