@@ -29,6 +29,7 @@ from tcdsl.codegen.program.expressions import (
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scans import with_index
+from tcdsl.codegen.program.temporaries import name_of, new_buffer
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.fresh import fresh
@@ -258,14 +259,8 @@ class _Distributing:
 
     def temporary(self, kind: str, like: Buffer, shape: tuple[Size, ...]) -> str:
         """Add the buffer of a temporary, and return its name."""
-        taken = {b.name for b in (*self._program.buffers, *self._buffers)}
-        name, number = f"{like.tensor}.{kind}", 0
-        while name in taken:
-            number += 1
-            name = f"{like.tensor}.{kind}{number}"
-        self._buffers.append(
-            Buffer(name, like.tensor, like.dtype, shape, (Size(),) * len(shape), "temp", name)
-        )
+        name = name_of(like.tensor, kind, (*self._program.buffers, *self._buffers))
+        self._buffers.append(new_buffer(name, like.tensor, like.dtype, shape))
         return name
 
     def result(

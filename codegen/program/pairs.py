@@ -20,9 +20,8 @@ from math import prod
 
 from tcdsl.codegen.program.expressions import from_lowest, indices_of, walk_typed
 from tcdsl.codegen.program.factors import Factor, split
-from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
-from tcdsl.codegen.program.unparse import statement_text
-from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.codegen.program.program import Buffer, Program, Statement
+from tcdsl.codegen.program.temporaries import moved, name_of, new_buffer, new_statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.nodes import AssignOp
@@ -232,9 +231,7 @@ class _Splitting:
                 self.shared.clear()
             self.add(s)
         at.append(len(self.statements))
-        loops = tuple(
-            TurnLoop(x.var, x.low, x.high, at[x.first], at[x.last]) for x in self.program.loops
-        )
+        loops = moved(self.program.loops, at)
         buffers = (*self.program.buffers, *self.buffers)
         return replace(
             self.program, buffers=buffers, statements=tuple(self.statements), loops=loops
@@ -296,24 +293,13 @@ class _Splitting:
 
     def named(self, kind: str, s: Statement) -> str:
         """Return a name for a temporary of a statement."""
-        taken = {b.name for b in (*self.program.buffers, *self.buffers)}
-        stem = f"{s.target.partition('.')[0]}.{kind}"
-        number = 0
-        while f"{stem}{number or ''}" in taken:
-            number += 1
-        return f"{stem}{number or ''}"
+        return name_of(_tensor_of(s), kind, (*self.program.buffers, *self.buffers))
 
     def allot(self, name: str, s: Statement, value: Expr, outputs: Sequence[Range]) -> None:
         """Add the buffer of a temporary."""
-        shape = tuple(r.extent for r in outputs)
-        zero = (Size(),) * len(shape)
-        tensor = s.target.partition(".")[0]
-        self.buffers.append(Buffer(name, tensor, value.dtype, shape, zero, "temp", name))
+        shape = [r.extent for r in outputs]
+        self.buffers.append(new_buffer(name, _tensor_of(s), value.dtype, shape))
 
 
-def new_statement(
-    name: str, subs: tuple[Expr, ...], op: AssignOp, value: Expr, ranges: tuple[Range, ...]
-) -> Statement:
-    """Return a statement that writes all of a temporary."""
-    text = statement_text(typed.Statement(name, subs, op, value, ranges))
-    return Statement(name, None, subs, op, value, ranges, True, (False,) * len(subs), text)
+def _tensor_of(s: Statement) -> str:
+    return s.target.partition(".")[0]

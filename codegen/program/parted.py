@@ -16,8 +16,9 @@ from itertools import takewhile
 from math import ceil, prod
 
 from tcdsl.codegen.program.expressions import indices_of
-from tcdsl.codegen.program.pairs import new_statement
-from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
+from tcdsl.codegen.program.program import Buffer, Program, Statement
+from tcdsl.codegen.program.temporaries import moved, new_buffer, new_statement
+from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
@@ -47,23 +48,20 @@ def parted(program: Program, sizes: Mapping[str, int], vector_bytes: int) -> Pro
         tensor = s.target.partition(".")[0]
         taken = {x.name for x in (*program.buffers, *buffers)}
         name = fresh(f"{tensor}.apart", taken)
-        shape = tuple(r.extent for r in outputs)
         subs = tuple(typed.IndexValue(r.name, INT64) for r in outputs)
-        zero = (Size(),) * len(shape)
-        buffers.append(Buffer(name, tensor, s.value.dtype, shape, zero, "temp", name))
+        buffers.append(new_buffer(name, tensor, s.value.dtype, [r.extent for r in outputs]))
         statements.append(new_statement(name, subs, "+=!", s.value, s.ranges))
-        moved = typed.Read(name, subs, s.value.dtype, (False,) * len(subs))
-        text = new_statement(s.target, s.subs, "=", moved, s.outputs).text
-        statements.append(replace(s, op="=", value=moved, ranges=s.outputs, text=text))
+        read = typed.Read(name, subs, s.value.dtype, (False,) * len(subs))
+        text = statement_text(typed.Statement(s.target, s.subs, "=", read, s.outputs))
+        statements.append(replace(s, op="=", value=read, ranges=s.outputs, text=text))
     if not buffers:
         return program
     at.append(len(statements))
-    loops = tuple(TurnLoop(x.var, x.low, x.high, at[x.first], at[x.last]) for x in program.loops)
     return replace(
         program,
         buffers=(*program.buffers, *buffers),
         statements=tuple(statements),
-        loops=loops,
+        loops=moved(program.loops, at),
     )
 
 

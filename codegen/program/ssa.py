@@ -30,6 +30,7 @@ from tcdsl.codegen.program.subscripts import (
     is_tiling,
     tile_of,
 )
+from tcdsl.codegen.program.temporaries import name_of, new_buffer, new_statement
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
@@ -287,20 +288,10 @@ class _Builder:
 
     def from_factor(self, factor: Factor, tensor: str) -> Expr:
         """Add the temporary of a factor, and return its read where the product has it."""
-        number = sum(x.name.startswith(f"{tensor}.factor") for x in self.buffers)
-        name = f"{tensor}.factor{number or ''}"
-        dtype = factor.value.dtype
-        shape = tuple(r.extent for r in factor.ranges)
-        zero = (Size.const(0),) * len(shape)
-        self.buffers.append(Buffer(name, tensor, dtype, shape, zero, "temp", name))
-        checked = (False,) * len(shape)
-        text = statement_text(typed.Statement(name, factor.subs, "=", factor.value, factor.ranges))
-        self.statements.append(
-            Statement(
-                name, None, factor.subs, "=", factor.value, factor.ranges, True, checked, text
-            )
-        )
-        return typed.Read(name, factor.at, dtype, checked)
+        name, dtype = name_of(tensor, "factor", self.buffers), factor.value.dtype
+        self.buffers.append(new_buffer(name, tensor, dtype, [r.extent for r in factor.ranges]))
+        self.statements.append(new_statement(name, factor.subs, "=", factor.value, factor.ranges))
+        return typed.Read(name, factor.at, dtype, (False,) * len(factor.at))
 
     def from_copy(self, tensor: str) -> Callable[[Expr], Expr]:
         """Return how an expression reads the version before from a copy.
@@ -311,10 +302,8 @@ class _Builder:
         """
         old, t = self.current[tensor], self.tensors[tensor]
         dtype = t.dtype.computed
-        number = sum(x.name.startswith(f"{tensor}.copy") for x in self.buffers)
-        copy = f"{tensor}.copy{number or ''}"
-        zero = (Size.const(0),) * len(t.shape)
-        self.buffers.append(Buffer(copy, tensor, dtype, t.shape, zero, "temp", copy))
+        copy = name_of(tensor, "copy", self.buffers)
+        self.buffers.append(new_buffer(copy, tensor, dtype, t.shape))
         taken = {*self.tensors, *self.sizes}
         names = [fresh(f"c{d}", taken) for d in range(len(t.shape))]
         at = tuple(typed.IndexValue(n, INT64) for n in names)
