@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,8 +61,8 @@ class Early:
     def fits(self, compiler: Compiler, source: Source) -> bool:
         """Whether it is what a source would be compiled by, where that is now."""
         told = compiler, source.name, source.all_flags(compiler)
-        is_plain = source.language == "c" and source.include is None and not source.libraries
-        return is_plain and told == self._told and self.folder.parent == subfolder("building")
+        is_same = source.is_bare(compiler) and told == self._told
+        return is_same and self.folder.parent == subfolder("building")
 
     def give(self, text: str) -> None:
         """Let it compile a text."""
@@ -121,7 +120,7 @@ def begin() -> None:
 
     with contextlib.suppress(CompileError, OSError), uninterrupted():  # who compiles tells
         compiler, source = find_compiler(), Source(_here.name, "")
-        if not source.is_bare(compiler) or not os.path.isdir(_PIPES) or sys.platform != "linux":
+        if not source.is_bare(compiler) or not os.path.isdir(_PIPES):
             return
         folder = building_folder()
         try:
