@@ -84,12 +84,13 @@ def _turned(ctx: Context, space: IterationSpace, loop: DimLoop) -> list[Access]:
     ]
 
 
-def _run(ctx: Context, space: IterationSpace, across: DimLoop, lanes: int) -> tuple[DimLoop, ...]:
+def _run(
+    space: IterationSpace, across: DimLoop, turned: list[Access], lanes: int
+) -> tuple[DimLoop, ...]:
     """Return the loops whose points follow each other in all that is turned, the innermost first.
 
     That is the given one, and such that go on where it ends, if squares along it waste lanes.
     """
-    turned = _turned(ctx, space, across)
     values = {
         x.name
         for s in space.aligned.steps
@@ -126,11 +127,11 @@ class TileNest(RowPoints):
     """The statements of one square tile."""
 
     def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk, across: DimLoop) -> None:
-        run = _run(ctx, space, across, walk.lanes)
+        turned = _turned(ctx, space, across)
+        run = _run(space, across, turned, walk.lanes)
         rows = tuple(x for x in space.kept if x not in run)
         self.tables: dict[tuple[int, ...], Table] = {}
         self.places: dict[Access, Table] = {}  # of points of the run
-        turned = _turned(ctx, space, across)
         if len(run) > 1:
             linear = dict(space.linear)
             for access, steps in linear.items():
