@@ -122,8 +122,8 @@ def _numbers(parts: Sequence[_Part], named: Mapping[str, Let]) -> dict[str, Poin
 
 def _is_apart(let: Let, places: Sequence[Expr]) -> bool:
     """Whether a pointer is the only one to its place."""
-    value = let.value.operand if isinstance(let.value, Cast) else let.value
-    return sum((x.operand if isinstance(x, Cast) else x) == value for x in places) == 1
+    bare = [x.operand if isinstance(x, Cast) else x for x in (let.value, *places)]
+    return bare.count(bare[0]) == 2  # it is one of all places
 
 
 def _of_first(e: Expr) -> str:
