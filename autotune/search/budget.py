@@ -10,9 +10,7 @@ _MOST_SHARE = 0.25  # where turns are seen to take long
 _LATE_SHARE = 0.08  # of the seconds: what has not ended so long after them is cut off; to leave
 # takes the rest of a tenth
 _FIRST_S = 30.0  # that a first result may take, however few the seconds: for busy machines
-_CASE_S = (
-    10.0  # of these, that what the answer has to be may take to compute: of large kernels that
-)
+_CASE_S = 10.0  # of these, that what the answer has to be may take: of large kernels that
 # takes longer than the seconds on any machine
 _LEAVE_S = 1.0  # for the last comparison once the user wants no more
 
