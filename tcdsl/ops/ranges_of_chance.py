@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from tcdsl.core.dtypes import DType
+from tcdsl.ops.functions import LIMITS
+from tcdsl.ops.rules import C_NAMES
 
-_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-_GREATEST = {
-    "float16": 65504,
-    "bfloat16": 255 << 120,
-    "float32": (2**24 - 1) << 104,
-    "float64": (2**53 - 1) << 971,
-}
-_SAID = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-}
+_GREATEST = {name: int(greatest) for name, (greatest, _) in LIMITS.items()}
+_DIGITS = {name: greatest.bit_count() for name, greatest in _GREATEST.items()}
 _ALL = 1 << 64
 _OF_64_BITS = ("int64", "bfloat16", "float32", "float64")
 
@@ -63,7 +48,7 @@ def low_and_count(dtype: DType, low: int, end: int | None) -> tuple[int, int]:
         )
     for number, name in ((low, "from"), (stop - 1, "to - 1")):
         if not least <= number <= greatest:
-            raise RuntimeError(f"{name} is out of bounds for {_SAID[dtype.name]}")
+            raise RuntimeError(f"{name} is out of bounds for {C_NAMES[dtype.name]}")
     return low, stop - low
 
 

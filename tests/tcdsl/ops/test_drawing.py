@@ -265,7 +265,7 @@ def test_integers_at_the_bounds_of_a_type_are_pytorchs(name: str) -> None:
         try:
             return t.zeros(5, dtype=getattr(t, name)).random_(*ends).tolist()
         except RuntimeError as error:
-            return str(error).partition(" is out of bounds")[1] or "RuntimeError"
+            return str(error).partition("\n")[0]
 
     for ends in RANGES:
         if ends[0] == -(2**63) and name != "int64":
