@@ -36,10 +36,6 @@ def _rows(*tensors: Tensor) -> tuple[tuple[int, ...], list[Tensor]]:
     return shape, [to(t.detach(), dtypes.float64).expand(shape).reshape(-1) for t in tensors]
 
 
-def _source(generator: Generator | None) -> Generator:
-    return source_of(generator)
-
-
 def _largest(row: Tensor) -> float:
     return float(row.max().item()) if row.numel() else 0.0
 
@@ -78,7 +74,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     rate: Any = rows[0]
     refused = "invalid Poisson rate, expected rate to be non-negative and below 1e12"
     if not input._device:
-        found = turns.poisson(rate, _source(generator))
+        found = turns.poisson(rate, source_of(generator))
         if found is None:
             raise RuntimeError(refused)
         return to(found.reshape(shape), input.dtype)
@@ -106,7 +102,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         raise RuntimeError("binomial: expected probabilities from 0 to 1")
     if not count._device:
         n, p = (to(x.detach(), count.dtype).expand(shape).reshape(-1) for x in (count, prob))
-        drawn: Tensor = turns.binomial(n, p, _source(generator)).reshape(shape)
+        drawn: Tensor = turns.binomial(n, p, source_of(generator)).reshape(shape)
         return drawn
     rarer = where(p > 0.5, 1 - p, p)
     is_large = trials * rarer >= _SMALL
@@ -136,7 +132,7 @@ def standard_gamma(alpha: Tensor, generator: Generator | None = None) -> Tensor:
     uniform number.
     """
     if not alpha._device:
-        made = turns.gamma(alpha.detach().reshape(-1), _source(generator))
+        made = turns.gamma(alpha.detach().reshape(-1), source_of(generator))
         return to(made.reshape(alpha.shape), alpha.dtype)
     shape, (a,) = _rows(alpha)
     d: Any = where(a < 1, a + 1, a) - 1 / 3

@@ -56,12 +56,11 @@ def poisson(rate: Any, source: Generator) -> Any:
     total, least, greatest = (x.item() for x in _poisson_needs(rate))
     if not (least >= 0 and greatest <= LARGEST):
         return None
-    if least > 0:
-        return _poisson_of_all(rate, total / rate.numel(), source)
-    is_some = rate > 0
-    some = rate[is_some]
-    each = total / max(1, some.numel())
-    return (rate * 0).masked_scatter(is_some, _poisson_of_all(some, each, source))
+
+    def draw(some: Any) -> Any:
+        return _poisson_of_all(some, total / max(1, some.numel()), source)
+
+    return draw(rate) if least > 0 else _of_some(rate > 0, (rate,), rate * 0, draw)
 
 
 def _poisson_of_all(rate: Any, each: float, source: Generator) -> Any:
