@@ -309,11 +309,10 @@ def bernoulli(
 ) -> Tensor:
     """Return 1 by the probability that each element is, or by p for all; else 0."""
     if p is not None:
-        drawn = bernoulli_(empty_in_memory(input.detach()), p, generator=generator)
-        fresh(drawn)
-        return drawn
-    _floating("bernoulli_tensor_cpu_p_", input)
-    made = bernoulli_(input.new_empty(input.shape), input, generator=generator)
+        made = bernoulli_(empty_in_memory(input.detach()), p, generator=generator)
+    else:
+        _floating("bernoulli_tensor_cpu_p_", input)
+        made = bernoulli_(input.new_empty(input.shape), input, generator=generator)
     fresh(made)
     return made
 
