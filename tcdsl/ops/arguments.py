@@ -71,7 +71,7 @@ def refusal(function: Callable[..., Any], value: Any) -> str | None:
     if code is None or code.co_varnames[:1] not in (("input",), ("self",), ("tensor",)):
         return None
     called = function.__qualname__.rpartition(".")[2].lstrip("_")
-    return f"{called}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
+    return _no_tensor(called, "input", 0, value)
 
 
 core.setup("refusal", refusal)
@@ -173,10 +173,12 @@ def name_private(function: Callable[..., Any], name: str) -> None:
 
 def no_tensor(name: str, param: str, at: int, value: Any) -> TypeError:
     """Return the error that refuses an operand."""
-    return TypeError(
-        f"{said(name)}(): argument '{param}' (position {at + 1}) must be Tensor, not "
-        f"{type(value).__name__}"
-    )
+    return TypeError(_no_tensor(said(name), param, at, value))
+
+
+def _no_tensor(name: str, param: str, at: int, value: Any) -> str:
+    kind = type(value).__name__
+    return f"{name}(): argument '{param}' (position {at + 1}) must be Tensor, not {kind}"
 
 
 def operand(name: str, param: str, at: int, value: Any) -> Any:

@@ -25,6 +25,7 @@ from tcdsl.calls.process.locks import Lock
 from tcdsl.calls.to_come import Begun
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
+    Function,
     Op,
     Recipe,
     Tensor,
@@ -43,7 +44,6 @@ from tcdsl.ops.arguments import (
     name_private,
     no_tensor,
     operand,
-    refusal,
     with_numpys_names,
 )
 from tcdsl.ops.beforehand import form_of, way_back_begun
@@ -150,6 +150,7 @@ class Forms:
         if meaning.slow is not None:
             name_private(meaning.slow, name)
             self.op.named = with_numpys_names(meaning.slow)
+            self._function = Function(meaning.slow)  # which refuses what is no tensor
         _every.add(self)
         if meaning.is_tunable:
             record.exists(self)
@@ -169,7 +170,7 @@ class Forms:
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
             if meaning.slow is not None:
-                return self._as_function(args, as_pytorchs(kwargs))
+                return self._function(*args, **as_pytorchs(kwargs))
             generics = {g.name for g in self.definition.generics}
             if chosen := {k: kwargs.pop(k) for k in [*kwargs] if k in generics}:
                 op = self.with_generics(**chosen)
@@ -178,7 +179,7 @@ class Forms:
                 return op(*args, **kwargs, **_given(out))
             args = by_name(self.name, self.definition, args, kwargs)
         elif meaning.slow is not None and not all(map(is_operand, args)):
-            return self._as_function(args, {})
+            return self._function(*args)
         values = tuple(
             operand(self.name, p, i, a)
             for i, (p, a) in enumerate(zip(self.params, args, strict=True))
@@ -188,17 +189,6 @@ class Forms:
         if kwargs or any(a is not v for a, v in zip(values, given, strict=False)):
             return self.op(*values)  # by position it may be known
         return self._call(values)
-
-    def _as_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call that a function of Python's takes apart."""
-        slow: Callable[..., Any] = self.meaning.slow  # type: ignore[assignment]  # callers ask
-        try:
-            return slow(*args, **kwargs)
-        except AttributeError:
-            told = None if not args or isinstance(args[0], Tensor) else refusal(slow, args[0])
-            if told is None:
-                raise
-            raise TypeError(told) from None
 
     def with_generics(self, **generics: int) -> Op:
         """Return this op with some of its text's integer generics bound; the same for the same."""
