@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from types import TracebackType
 from typing import Self
 
-from tcdsl.profiler.events import EventAverage, EventList, events_of
+from tcdsl.profiler import profile as recorder
+from tcdsl.profiler.events import EventAverage, EventList
 from tcdsl.profiler.labels import record_function
-from tcdsl.profiler.tracing import Recording
 
 __all__ = ["EventList", "profile", "record_function"]
 
@@ -47,35 +46,25 @@ class profile:  # noqa: N801 - PyTorch's name
         if use_cuda:
             warnings.warn("profile: calls on a GPU are not recorded", stacklevel=2)
         self.enabled = enabled
-        self._recording: Recording | None = None
-        self._has_begun = False
-        self._events: EventList | None = None
+        self._recorder = recorder()
+        self._has_begun = self._has_ended = False
 
     def __enter__(self) -> Self:
         if self._has_begun:
             raise RuntimeError("Profiler context manager is not reentrant")
         if self.enabled:
-            self._has_begun, self._recording = True, Recording()
-            self._recording.start()
+            self._has_begun = True
+            self._recorder.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        recording, self._recording = self._recording, None  # which holds kernels
-        if recording is not None:
-            recording.stop()
-            self._events = events_of(recording)
+    def __exit__(self, *exception: object) -> None:
+        self._recorder.stop()
+        self._has_ended = self._has_begun
 
     @property
     def function_events(self) -> EventList:
         """What was recorded, call by call."""
-        if self._events is None:
-            raise RuntimeError("Profiler didn't finish running")
-        return self._events
+        return self._recorder.events()
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -86,7 +75,7 @@ class profile:  # noqa: N801 - PyTorch's name
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
     ) -> EventList:
         """Return the sums of calls of a kernel."""
-        return self.function_events.key_averages(group_by_input_shape)
+        return self._recorder.key_averages(group_by_input_shape)
 
     def total_average(self) -> EventAverage:
         """Return the sum of all calls."""
@@ -98,7 +87,7 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file that chrome://tracing and Perfetto show."""
-        self.function_events.export_chrome_trace(path)
+        self._recorder.export_chrome_trace(path)
 
     def __str__(self) -> str:
-        return repr(self) if self._events is None else self.table()
+        return self.table() if self._has_ended else repr(self)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tcdsl.profiler import tracing
@@ -35,12 +34,7 @@ class record_function:  # noqa: N801 - PyTorch's name
         self._starts.append(time.perf_counter_ns())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         start = self._starts.pop()
         if tracing.is_recording():
             tracing.label(self.name, start)

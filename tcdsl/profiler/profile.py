@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tcdsl.profiler.events import EventList, events_of
@@ -177,12 +176,7 @@ class profile:  # noqa: N801 - PyTorch's name
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
     def start(self) -> None:
