@@ -93,11 +93,15 @@ def finished(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Te
         core.fresh(made)
         if made._base is not None:  # a row that it was drawn into: nothing else shows it
             core.set_base(made, None)
-    if not requires_grad:
-        return made
+    return requiring(made) if requires_grad else made
+
+
+def requiring(made: Tensor) -> Tensor:
+    """Return a new tensor, by which gradients are wanted."""
     if not made.dtype.is_floating_point:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    return made.requires_grad_()
+    made.requires_grad = True
+    return made
 
 
 def empty(

@@ -14,6 +14,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.ops import on_device
 from tcdsl.ops.table import publish
 from tcdsl.ops.view_parts import unbound
+from tcdsl.tensors.creation import requiring
 from tcdsl.tensors.parameter import Parameter
 from tcdsl.tensors.printing import text_of
 
@@ -237,9 +238,7 @@ def deepcopied(self: Tensor, memo: dict[int, Any]) -> Tensor:
 def as_subclass(self: Tensor, kind: type[Tensor], requires_grad: bool) -> Tensor:
     """Return this tensor's memory as a tensor of a class of Python's."""
     made: Any = self.detach() if kind is Tensor else Tensor.__new__(kind, self)
-    if requires_grad:
-        made.requires_grad = True
-    return made
+    return requiring(made) if requires_grad else made
 
 
 def reduced(self: Tensor, protocol: Any) -> Any:

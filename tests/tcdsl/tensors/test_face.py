@@ -111,3 +111,10 @@ def test_draws_by_one_probability_and_where_a_source_is() -> None:
     assert x.bernoulli(0.0).tolist() == [0, 0, 0]
     assert library.bernoulli(x, p=1).tolist() == [1, 1, 1]
     assert str(library.Generator().device) == "cpu"
+
+
+def test_integers_have_no_gradient() -> None:
+    numbers = library.ones(2, dtype=library.int64)
+    for make in (Parameter, lambda x: library.ones_like(x, requires_grad=True)):
+        with pytest.raises(RuntimeError, match="Only Tensors of floating point and complex"):
+            make(numbers)
