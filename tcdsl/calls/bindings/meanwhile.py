@@ -30,10 +30,10 @@ Layouts = tuple[Layout, ...]
 _STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
 SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
-LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
+_LISTED = {"convolution", "convolution_weights"}  # of exact sizes: taps are listed
+LONG_FORMS = {SHARING_FORM, *_LISTED}  # for all sizes: all tiles
 FOLLOWS = True  # tests count what they compile
 MEANWHILE = 4  # sizes that have their own while that for all is built: a GPT has five layers
-_LISTED = {"convolution", "convolution_weights"}  # of exact sizes: taps are listed
 _SLIDING = {"sliding", "sliding_weights"}  # what is nearly as fast at all sizes
 _MOST_APART = 64  # sizes that have their own, of which a rule asks whether a call brings them
 _MAX_SERVED = 16384  # sizes that are known to have that for all
