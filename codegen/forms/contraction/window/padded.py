@@ -164,8 +164,8 @@ def part_of(
                     shift = shift - (extents[n] - 1) * k
         if grows < 0:
             return None
-        if grows:
-            inner[row.name if row is not None else ""] = grows
+        if row is not None and grows:
+            inner[row.name] = grows
         dim = PartDim(extent, grows, first, terms, *bounds[name], image.stride(name), ONE)
         found.append((dim, inner, shift))
     slid = [n for d, inner, _ in found if d.grows for n in inner if n in sums]
