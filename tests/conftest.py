@@ -41,7 +41,7 @@ LEFT = pytest.StashKey[Counter[str]]()  # tests of each tier that wait; one that
 def _wait_for_sources() -> None:
     """Wait until all sources are two seconds old: who loads younger ones keeps no records."""
     folders = (ROOT / name for name in ("grammar", "codegen", "autotune", "tcdsl"))
-    newest = max(p.stat().st_mtime for folder in folders for p in folder.rglob("*"))
+    newest = max((p.stat().st_mtime for folder in folders for p in folder.rglob("*")), default=0.0)
     time.sleep(max(0.0, min(newest + 2.5 - time.time(), 2.5)))
 
 
