@@ -87,10 +87,10 @@ def words_for(ctx: Context, panel: Panel) -> tuple[Words, ...]:
 def sides_of(ctx: Context) -> dict[str, Side]:
     """Return the factors whose indices may run along vectors, the better one first.
 
-    Where the output has unit stride in neither, the longer side fills vectors better; where few
-    columns have it, the other side may. A factor stays as it lies where few rows use it: its
-    vectors are turned around on their way in, once for each term of the sum, or on their way out,
-    once for each row.
+    Where the output has unit stride in neither, the longer side fills vectors better, or at unknown
+    sizes the one that lies along vectors; where few columns have it, the other side may. A factor
+    stays as it lies where few rows use it: its vectors are turned around on their way in, once for
+    each term of the sum, or on their way out, once for each row.
     """
     sides: dict[str, tuple[Side, Problem]] = {}
     for side in _SIDES:
@@ -106,13 +106,26 @@ def sides_of(ctx: Context) -> dict[str, Side]:
         first, second = (problems[name] for name in names)
         longer = extent_of(second.n) - extent_of(first.n)
         is_alike = first.unit == second.unit and not _has_taps(first)
-        is_longer = is_alike and ctx.at_least(longer, 1)
+        is_asked = is_alike and not _lies_better(ctx, first, second)
+        is_longer = is_asked and ctx.at_least(longer, 1)
         if is_longer or (first.unit > second.unit and _fills_more(ctx, first, second)):
             names.reverse()
     for name in natural:
         is_thin = not ctx.at_least(extent_of(problems[name].m), _MANY_ROWS)
         names.insert(0 if is_thin else len(names), name)
     return {name: sides[name][0] for name in names}
+
+
+def _lies_better(ctx: Context, first: Problem, second: Problem) -> bool:
+    """Whether at unknown sizes vectors lie in memory along the first's columns only, and are full.
+
+    Half full is enough: the other side's are packed. Which side is longer would part sizes in two,
+    each with an executable: images by their lines, in the gradient of a convolution by twos.
+    """
+    if ctx.asked is None or first.b.linear(first.n) != ONE or second.b.linear(second.n) == ONE:
+        return False
+    lanes = ctx.machine.lanes(first.dtype.computed.size_bytes)
+    return ctx.at_least(extent_of(first.n), lanes // 2)
 
 
 def _has_taps(p: Problem) -> bool:

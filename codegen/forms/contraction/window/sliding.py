@@ -21,6 +21,8 @@ from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import copied
 from tcdsl.grammar.text.dataclass import dataclass
 
+ALONE = Index("", ONE)  # the tap of a window without a width
+
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
@@ -28,23 +30,25 @@ class Sliding:
 
     problem: the same as a contraction of pixels and columns, whose n runs along vectors of the
     output. column: the index along which vectors of the weights run. pixel: that of the register
-    tile. sums: channels and taps, last of them the tap that slides along the tile. panels: outer
-    indices of which the weights depend; lines: those of which they do not. part: what a task makes
-    of the image, of which the problem's `a` is then read; None: it has been padded before.
+    tile. sums: channels and taps, last of them the tap that slides along the tile; `ALONE` stands
+    for that where a window has a height only. panels: outer indices of which the weights depend;
+    lines: those of which they do not. part: what a task makes of the image, of which the problem's
+    `a` is then read; None: it has been padded before.
     """
 
     problem: Problem
     column: Index
     pixel: Index
     sums: tuple[Index, ...]
+    tap: Index
     panels: tuple[Index, ...]
     lines: tuple[Index, ...]
     part: Part | None = None
 
     @property
-    def tap(self) -> Index:
-        """The tap that slides along the register tile."""
-        return self.sums[-1]
+    def around(self) -> tuple[Index, ...]:
+        """The sums but for the tap that slides along the register tile."""
+        return tuple([i for i in self.sums if i != self.tap])
 
     @property
     def is_turned(self) -> bool:
@@ -106,13 +110,14 @@ def _sliding_of(ctx: Context, group: Group) -> Sliding | None:
         if c.stride(column.name) != ONE:
             m, n = n, m
         outer = tuple(i for i in outputs if i not in (pixel, column))
-        sums = (*(i for i in taps if i != tap), tap)
+        slid = () if tap is ALONE else (tap,)
         unit = c.linear(n) == ONE
         return Sliding(
             Problem(s, a, b, c, outer, m, n, tuple(taps), scale, s.value.dtype, unit),
             column,
             pixel,
-            sums,
+            (*(i for i in taps if i != tap), *slid),
+            tap,
             tuple(i for i in outer if b.uses(i.name)),
             tuple(i for i in outer if not b.uses(i.name)),
         )
@@ -122,12 +127,18 @@ def _sliding_of(ctx: Context, group: Group) -> Sliding | None:
 def _across(
     a: Operand, c: Operand, pixels: Sequence[Index], taps: Sequence[Index]
 ) -> tuple[Index, Index] | None:
-    """Return the pixel along which a tile lies, nearest in the output, then in a, and its tap."""
-    found: list[tuple[bool, int, Index, Index]] = []
+    """Return the pixel along which a tile lies, nearest in the output, then in a, and its tap.
+
+    One that a tap slides along, if there is such; else one whose neighbours are apart in one of
+    the two: a contraction is good at lines.
+    """
+    found: list[tuple[bool, bool, int, Index, Index]] = []
     for pixel in pixels:
         step = a.stride(pixel.name).constant
         for tap in taps if step is not None else ():
+            near = c.stride(pixel.name) == ONE
             if a.shares_dim(tap.name, (pixel,)) and a.stride(tap.name).constant is not None:
-                near = c.stride(pixel.name) == ONE
-                found.append((near, -abs(step or 0), pixel, tap))
-    return max(found, key=lambda x: x[:2])[2:] if found else None
+                found.append((True, near, -abs(step or 0), pixel, tap))
+            elif a.shares_dim(tap.name, pixels) and not (near and step == 1):
+                found.append((False, near, -abs(step or 0), pixel, ALONE))
+    return max(found, key=lambda x: x[:3])[3:] if found else None

@@ -137,7 +137,7 @@ class SlidingNest(Nest):
         tile = RegisterTile(rows, vectors, self.lanes, self.dtype)
         taps = tuple((t, tuple(range(rows))) for t in range(self.taps))
         places = (tile.columns, rows) if self.is_turned else (rows, tile.columns)
-        levels = (Level(None, None),) * len(c.sums[:-1])
+        levels = (Level(None, None),) * len(c.around)
         steps = c.step(c.pixel), c.step(c.tap)
         return TapKernel(tile, taps, *steps, None, *places, levels, self.waiting)
 
@@ -298,7 +298,7 @@ def _line(
     c, p = nest.conv, nest.problem
     first, columns, vectors = block
     known = Lets(nest.var)
-    around = c.sums[:-1]
+    around = c.around
     counts = [nest.size(i.extent) for i in around]
     moves = [b.mul(nest.size(extent_of(c.sums[n + 1 :])), columns) for n in range(len(around))]
     image: Expr = b.c64(0)  # of the first tap that exists

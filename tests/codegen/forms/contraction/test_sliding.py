@@ -134,6 +134,19 @@ TEXTS = {
         }""",
         ((2, 5, 6, 19), (5, 17, 3, 3)),
     ),
+    "a height only, by twos": (
+        """def conv(float(N,C,H,W) I, float(F,C,3) K) -> (O) {
+            O(n,f,y,x) +=! pad(I(n,c,y+i-1,2*x), 0) * K(f,c,i) where y in 0:H, x in 0:(W-1)/2+1
+        }""",
+        ((2, 5, 7, 35), (20, 5, 3)),
+    ),
+    "a height only, the gradient by the image": (
+        """def conv_i(float(N,F,H,W) G, float(F,C,3,3) K) -> (D) {
+            D(n,c,2*y+1,2*x) +=! pad(G(n,f,y-i+1,x), 0) * K(f,c,2*i,1)
+                where y in 0:H, x in 0:W, i in 0:2, c in 0:C
+        }""",
+        ((2, 5, 6, 19), (5, 17, 3, 3)),
+    ),
     "epilogue": (
         """def layer(float(N,C,H,W) I, float(F,C,3,3) K, float(F) B) -> (O) {
             O(n,f,y,x) +=! I(n,c,2*y+i,2*x+j) * K(f,c,i,j)
@@ -188,3 +201,10 @@ def test_lines_of_any_length_slide_where_a_window_has_a_width() -> None:
     for machine in (masked, plain):
         assert "convolution of any size" in titles_of(window, machine)
     assert "contraction" in titles_of(point, masked)
+
+
+def test_windows_of_a_height_only_slide_where_pixels_are_apart() -> None:
+    text, shapes = TEXTS["a height only, the gradient by the image"]
+    for part, slides in ((text, True), (text.replace("2*y+1,2*x", "y,x"), False)):
+        p = problem(part, *(rand(*s) for s in shapes))
+        assert ("convolution of any size" in titles_of(p)) is slides

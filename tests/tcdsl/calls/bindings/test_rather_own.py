@@ -230,3 +230,23 @@ def test_the_model_knows_that_unfolded_gradients_are_slow() -> None:
         back = tc.grad(tc.define(CONV.replace("3,3", f"3,{taps}")))
         d_out = {"d_O_n2": side - 2, "d_O_n3": side - taps + 1}
         assert suits(back, N=n, C=16, H=side, W=side, F=16, **d_out) is expected
+
+
+BY_TWOS = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+  O(n, f, y, x) +=! pad(I(n, c, 2 * y + i - 1, 2 * x + j - 1), 0) * K(f, c, i, j)
+      where y in 0:(H - 1) / 2 + 1, x in 0:(W - 1) / 2 + 1
+}"""
+
+
+def test_a_gradient_by_twos_has_one_executable_for_images_of_all_sizes() -> None:
+    """That slides over each window that own ones list, so that the model is not asked."""
+    back = tc.grad(tc.define(BY_TWOS)).variant()
+    found = set()
+    for side in (17, 31, 64):
+        sizes = {"N": 2, "C": 16, "H": side, "W": side, "F": 32}
+        sizes |= {"d_O_n2": (side + 1) // 2, "d_O_n3": (side + 1) // 2}
+        exact = spec_for(back, sizes)
+        found.add(back._made.generic_choice(back._for_all(exact.layouts, is_small=False), sizes))
+    ((config, _),) = found
+    forms = [value for name, value in config.items if name.endswith(".form")]
+    assert (forms.count("sliding"), forms.count("sliding_weights")) == (3, 1)
