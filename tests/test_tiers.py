@@ -58,15 +58,28 @@ def test_cases_of_several_names_and_with_marks_stay_what_they_are() -> None:
     assert [case.id for case in cases] == [None, "b"]
 
 
-def test_few_examples_are_drawn_always_and_many_are_wide() -> None:
+def tiers_of(count: int, keep: int) -> str:
+    cases = sampled("x", range(count), keep=keep).mark.args[1]
+    return "".join(case.marks[0].name[0] if case.marks else "f" for case in cases)
+
+
+def test_half_of_the_others_are_wide_where_nobody_says_how_many() -> None:
+    assert [tiers_of(n, 1) for n in (1, 3, 4)] == ["f", "fww", "fwdw"]
+    assert tiers_of(9, 1) == "fwdwdwdwd"
+
+
+def test_few_examples_are_drawn_always_a_third_of_many_in_wide_runs_and_all_in_deep_ones() -> None:
     seen = []
 
     @drawn(3, 20, st.integers())
     def held(value: int) -> None:
         seen.append(value)
 
-    few, many = held.pytestmark[0].args[1]  # type: ignore[attr-defined]
-    assert (few, many.values, [m.name for m in many.marks]) == (3, (20,), ["wide"])
+    few, *more = held.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert few == 3
+    assert [(c.values, [m.name for m in c.marks]) for c in more] == [
+        ((6,), ["wide"]), ((20,), ["deep"])
+    ]  # fmt: skip
     held(3)
     assert len(seen) == 3
     held(20)

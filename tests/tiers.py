@@ -21,19 +21,19 @@ def sampled(
     wide: int | None = None,
     ids: Sequence[str] | Callable[[Any], str] | None = None,
 ) -> pytest.MarkDecorator:
-    """Parametrize as pytest does; ``keep`` cases run always, the others are `wide`.
+    """Parametrize as pytest does; ``keep`` cases run always, of the others some are `wide`.
 
     The kept ones are the first and those evenly spread behind it, so that which they are
-    follows from the list alone. Where ``wide`` is given, so many of the others are `wide`, chosen
-    likewise, and the rest is `deep`. A case with marks of its own (``pytest.param``) keeps them;
-    one that is `deep` counts for nothing here.
+    follows from the list alone. Of the others ``wide`` are `wide`, chosen likewise, and the rest is
+    `deep`; where it is not given that is a half of them, and two at least. A case with marks of its
+    own (``pytest.param``) keeps them; one that is `deep` counts for nothing here.
     """
     single = "," not in names
     listed = [_param(case, single) for case in cases]
     free = [i for i, c in enumerate(listed) if all(mark.name != "deep" for mark in c.marks)]
     kept = _spread(free, keep)
     others = [i for i in free if i not in kept]
-    often = _spread(others, len(others) if wide is None else wide)
+    often = _spread(others, max(2, -(-len(others) // 2)) if wide is None else wide)
     for i in others:
         case, tier = listed[i], pytest.mark.wide if i in often else pytest.mark.deep
         listed[i] = pytest.param(*case.values, marks=(*case.marks, tier), id=case.id)
@@ -68,7 +68,10 @@ def _spread(places: Sequence[int], count: int) -> set[int]:
 def drawn(
     few: int, many: int, *strategies: SearchStrategy[Any], suppress: Sequence[HealthCheck] = ()
 ) -> Callable[[Callable[..., None]], Callable[[int], None]]:
-    """Hold a property of drawn values: `few` examples run always, `many` are `wide`."""
+    """Hold a property of drawn values: `few` examples run always, `many` are `deep`.
+
+    A third of these is `wide`, where that is more than a few.
+    """
 
     def decorate(test: Callable[..., None]) -> Callable[[int], None]:
         def held(count: int) -> None:
@@ -77,7 +80,11 @@ def drawn(
 
         held.__name__, held.__qualname__ = test.__name__, test.__qualname__
         held.__module__, held.__doc__ = test.__module__, test.__doc__
-        mark = pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.wide)])
+        third = max(few + 1, many // 3)
+        cases = [few, pytest.param(third, marks=pytest.mark.wide)]
+        if third < many:
+            cases.append(pytest.param(many, marks=pytest.mark.deep))
+        mark = pytest.mark.parametrize("count", cases)
         made: Callable[[int], None] = mark(held)
         return made
 
