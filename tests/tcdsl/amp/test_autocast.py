@@ -132,7 +132,7 @@ def _both(name: str, dtype: str) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("name", "dtype"), TYPES)
+@sampled("name, dtype", TYPES, keep=10)
 def test_types_are_pytorchs(name: str, dtype: str) -> None:
     if name == "cat" and dtype == "float16":
         pytest.skip("PyTorch refuses float16 here, which is no type of the block")
@@ -252,6 +252,7 @@ def test_a_network_trains_as_pytorchs(parts: str) -> None:
     np.testing.assert_allclose(v2.tolist(), v1.tolist(), rtol=1e-2)
 
 
+@pytest.mark.wide
 @sampled("kind", ["RNNCell", "LSTM", "GRU", "LSTMCell", "RNN", "GRUCell"], keep=1)
 def test_layers_over_time_have_pytorchs_types(kind: str) -> None:
     is_cell = kind.endswith("Cell")
@@ -270,6 +271,7 @@ def test_layers_over_time_have_pytorchs_types(kind: str) -> None:
         assert found[0] == found[1]
 
 
+@pytest.mark.wide
 def test_functions_with_a_way_back_of_their_own() -> None:
     class Product(autograd.Function):
         @staticmethod

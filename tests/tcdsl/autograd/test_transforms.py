@@ -82,6 +82,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 OF_OTHERS = {  # each is there alone
     "jacfwd of jacfwd", "grad of vmap", "jacrev of containers", "vmap of containers",
     "grad by what is around", "vmap of vmap", "value", "containers", "without a record",
+    "vmap of nothing by dims", "vmap without a batch", "vmap in chunks", "recorded", "constant",
 }  # fmt: skip
 
 
@@ -135,6 +136,7 @@ def test_draws_over_a_batch() -> None:
     assert other[0] != other[1]
 
 
+@pytest.mark.wide
 def test_modules_are_called_with_other_parameters() -> None:
     found = []
     for u, n, f in ((tc, nn, func), (torch, torch.nn, torch.func)):

@@ -290,6 +290,7 @@ d.Binomial(N, P).mode | d.NegativeBinomial(N, P).mode | d.Binomial(3, P).enumera
 """.strip().splitlines()
 
 
+@pytest.mark.wide
 @sampled("asked", TURNED, keep=1, wide=5)
 def test_modes_and_what_turns_a_distribution_round(asked: str) -> None:
     for one in asked.split(" | "):

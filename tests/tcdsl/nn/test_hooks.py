@@ -267,6 +267,7 @@ def _packed(u: Any, m: Any, g: Any) -> Any:
     return [*said, *rnn.unpad_sequence(left, lengths, batch_first=True)]
 
 
+@pytest.mark.wide
 def test_sequences_in_any_order_are_packed_as_by_torch() -> None:
     assert _shown(_packed(*LIBRARIES[0])) == _shown(_packed(*LIBRARIES[1]))
 

@@ -28,7 +28,7 @@ LOSSES: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
-@sampled("name, named, target", LOSSES[::-1], keep=3)
+@sampled("name, named, target", LOSSES[::-1], keep=1)
 def test_losses_take_what_pytorchs_take_by_name(
     name: str, named: dict[str, Any], target: np.ndarray[Any, Any]
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_query_that_sees_nothing_and_large_halves_give_numbers() -> None:
         np.testing.assert_allclose(a, b, atol=2e-3, rtol=2e-3)
 
 
+@pytest.mark.wide
 def test_masks_hints_and_shapes_that_attention_cannot_follow_are_refused() -> None:
     layer = nn.MultiheadAttention(8, 2)
     x, y = tc.tensor(SEQUENCE), tc.tensor(_normal(5, 4, 8))

@@ -34,6 +34,7 @@ def _linear(u: Any, n: Any) -> Any:
     return layer
 
 
+@pytest.mark.wide
 def test_orthogonal_columns_are_pytorchs() -> None:
     found = []
     for u, n in ((tc, nn), (torch, torch.nn)):

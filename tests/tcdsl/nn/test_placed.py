@@ -26,7 +26,7 @@ LAYERS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@sampled("name", LAYERS, keep=7)
 def test_all_that_a_module_makes_is_of_the_type(name: str) -> None:
     for said in ({"dtype": "float64"}, {"device": "cpu", "dtype": "float64"}, {"device": "cpu"}):
         found = []
@@ -124,6 +124,7 @@ PADDED: list[tuple[str, Named, tuple[int, ...]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.wide
 @sampled("name, named, shape", PADDED, keep=1, wide=4)
 def test_paddings_of_convolutions(name: str, named: Named, shape: tuple[int, ...]) -> None:
     mine, theirs = getattr(nn, name)(3, 6, **named), getattr(torch.nn, name)(3, 6, **named)

@@ -6,6 +6,7 @@ import pytest
 
 from tcdsl import library as tc
 from tcdsl import nn
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -29,15 +30,15 @@ def test_text_is_pytorchs(text: str) -> None:
     assert repr(ours) == repr(real)
 
 
-def test_pools_divide_by_a_number() -> None:
-    for kind, shape in (("AvgPool2d", (1, 2, 5, 4)), ("AvgPool3d", (2, 3, 4, 5))):
-        found = []
-        for u, n in ((tc, nn), (torch, torch.nn)):
-            x = (u.arange(120.0)[: shape[0] * shape[1] * shape[2] * shape[3]]).reshape(shape)
-            x.requires_grad_()
-            y = getattr(n, kind)(2, 1, 1, divisor_override=3)(x)
-            (y * y).sum().backward()
-            found.append((torch.tensor(y.tolist()), torch.tensor(x.grad.tolist())))
-        torch.testing.assert_close(*found)
+@sampled("kind, shape", [("AvgPool2d", (1, 2, 5, 4)), ("AvgPool3d", (2, 3, 4, 5))], keep=1)
+def test_pools_divide_by_a_number(kind: str, shape: tuple[int, ...]) -> None:
+    found = []
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        x = (u.arange(120.0)[: shape[0] * shape[1] * shape[2] * shape[3]]).reshape(shape)
+        x.requires_grad_()
+        y = getattr(n, kind)(2, 1, 1, divisor_override=3)(x)
+        (y * y).sum().backward()
+        found.append((torch.tensor(y.tolist()), torch.tensor(x.grad.tolist())))
+    torch.testing.assert_close(*found)
     with pytest.raises(TypeError):
         nn.AvgPool1d(2, divisor_override=3)  # type: ignore[call-arg]

@@ -49,6 +49,7 @@ def _scattered(t: Any, count: int) -> Any:
     return y, x.grad, source.grad
 
 
+@pytest.mark.wide
 @sampled("count", [7, 0, 40_000], keep=1, wide=3)  # the last in blocks, by several threads
 def test_a_mask_takes_the_first_of_a_source(count: int) -> None:
     _same(lambda t: _scattered(t, count))

@@ -49,7 +49,7 @@ def _case(name: str, dtype: str, flat: bool, blank: int, drops: bool, reduction:
 @pytest.mark.parametrize(
     "name",
     # Second sizes bring the kernel for all sizes, which the test below has compiled too.
-    [pytest.param(n, marks=() if n in ("ragged", "no steps") else pytest.mark.wide) for n in SIZES],
+    [pytest.param(n, marks=() if n == "ragged" else pytest.mark.wide) for n in SIZES],
 )
 def test_losses_and_gradients(name: str, flat: bool) -> None:
     for blank, drops, reduction in ((0, True, "mean"), (1, True, "sum"), (0, True, "none")):
@@ -64,6 +64,7 @@ def test_what_does_not_fit_is_infinite() -> None:
     np.testing.assert_allclose(y, wanted, rtol=1e-5)
 
 
+@pytest.mark.wide
 def test_padding_is_not_read_and_one_sequence_has_no_batch() -> None:
     found = []
     for u, n in ((tc, nn), (torch, torch.nn)):

@@ -13,6 +13,7 @@ import pytest
 
 from tcdsl import library
 from tcdsl.utils import data
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -256,7 +257,7 @@ RANGES = [
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore:.*out of bounds")
-@pytest.mark.parametrize("name", ["int8", "uint8", "int64", "float16", "float32"])
+@sampled("name", ["int8", "uint8", "int64", "float16", "float32"], keep=2)
 def test_integers_at_the_bounds_of_a_type_are_pytorchs(name: str) -> None:
     torch = pytest.importorskip("torch")
 
@@ -274,7 +275,7 @@ def test_integers_at_the_bounds_of_a_type_are_pytorchs(name: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("names", [("float16", "float32"), ("float64", "float32")])
+@sampled("names", [("float16", "float32"), ("float64", "float32")], keep=1)
 def test_normal_numbers_are_of_the_type_of_the_means(names: tuple[str, str]) -> None:
     torch = pytest.importorskip("torch")
     found = []

@@ -10,6 +10,7 @@ import pytest
 
 from tcdsl import library, nn
 from tcdsl.ops import pointwise
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -63,7 +64,7 @@ def _functional(t: Any) -> Any:
     return (nn if t is library else t.nn).functional
 
 
-@pytest.mark.parametrize("name", CALLS)
+@sampled("name", CALLS, keep=8)
 def test_it_is_as_torchs(name: str) -> None:
     found = []
     for t in (library, torch):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tcdsl import library
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -40,7 +41,7 @@ def _flat(found: Any) -> Any:
     return (found.hist, *found.bin_edges)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@sampled("program", PROGRAMS, keep=3)
 def test_counts(program: Program) -> None:
     ours, theirs = (program(u, u.tensor(ROWS)) for u in (library, torch))
     for a, b in zip(ours, theirs, strict=True):

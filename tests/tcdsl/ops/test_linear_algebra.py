@@ -65,7 +65,7 @@ def _flat(values: Any, kind: type) -> list[Any]:
 
 
 @sampled(
-    "name, args, named", CALLS, keep=3, wide=12,
+    "name, args, named", CALLS, keep=2, wide=12,
     ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(CALLS)],
 )  # fmt: skip
 def test_a_function_agrees_with_torch(
@@ -136,6 +136,7 @@ def test_what_is_refused_is_refused_in_words() -> None:
             call()
 
 
+@pytest.mark.wide
 @sampled("left", [True, False], keep=1)
 @sampled("adjoint", [True, False], keep=1)
 def test_l_and_u_solve_as_torchs(left: bool, adjoint: bool) -> None:
@@ -177,6 +178,7 @@ def test_what_fails_is_told() -> None:
     assert linalg.lu_factor_ex(tensor(lost)).info.tolist() == [0, 0, 3]
 
 
+@pytest.mark.wide
 def test_few_singular_values_are_found_by_torchs_numbers_of_chance() -> None:
     found: list[list[Any]] = []
     for u in (library, torch):

@@ -59,6 +59,7 @@ def test_numbers_among_halves_are_what_they_are_in_pytorch(name: str, dtype: str
         )
 
 
+@pytest.mark.wide
 def test_numbers_above_all_halves_scale_them() -> None:
     x = tc.tensor([1e-3, 2e-2], dtype=tc.float16, requires_grad=True)
     assert (x * 1e6).tolist() == [1000.5, 20000]
@@ -99,7 +100,7 @@ DIVISIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("dtype", ["int32"])
-@sampled("name", DIVISIONS, keep=2)
+@sampled("name", DIVISIONS, keep=1)
 def test_integers_by_zero_are_an_error(name: str, dtype: str) -> None:
     divided = DIVISIONS[name]
     for zero in (0, tc.tensor(0), tc.tensor([3, 0, 1], dtype=getattr(tc, dtype))):
@@ -128,6 +129,7 @@ def test_floats_are_divided_and_rounded_down_as_in_python() -> None:
             assert signs[0] == signs[1], b
 
 
+@pytest.mark.wide
 @sampled("expected", [0.0, 3.0, 40.0, 1e10], keep=1)
 def test_draws_of_events_have_the_moments_of_any_rate(expected: float) -> None:
     tc.manual_seed(5)

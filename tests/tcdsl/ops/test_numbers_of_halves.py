@@ -22,6 +22,7 @@ NORMS: dict[str, Any] = {
 }
 
 
+@pytest.mark.wide
 @sampled("name", NORMS, keep=1)
 def test_a_small_eps_is_no_zero(name: str) -> None:
     x = tc.full((2, 4, 4), 3.0, dtype=tc.float16, requires_grad=True)  # without deviation

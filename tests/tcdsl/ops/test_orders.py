@@ -107,6 +107,7 @@ def test_parts_that_are_unique_are_torchs(dtype: str, shape: tuple[int, ...]) ->
             np.testing.assert_array_equal(mine.numpy(), other.numpy())
 
 
+@pytest.mark.wide
 @sampled("dtype", ["float32", "int64", "uint8", "float64"], keep=1)
 def test_the_middle_and_the_most_frequent_are_torchs(dtype: str) -> None:
     a = np.random.default_rng(1).integers(0, 5, (3, 9)).astype(dtype)
@@ -134,8 +135,10 @@ def test_a_gradient_goes_where_the_values_came_from() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), expected)
 
 
-@pytest.mark.parametrize(
-    "name", ["max", "min", "sort", "topk", "kthvalue", "median", "mode", "cummax"]
+@sampled(
+    "name",
+    ["max", "min", "sort", "topk", "kthvalue", "median", "mode", "cummax"],
+    keep=3,
 )
 def test_results_print_as_torchs_and_are_pickled(name: str) -> None:
     how = (1, 0) if name in ("topk", "kthvalue") else (0,)
@@ -146,17 +149,17 @@ def test_results_print_as_torchs_and_are_pickled(name: str) -> None:
     assert again.indices.tolist() == wanted.indices.tolist()
 
 
-def test_the_median_of_all_has_its_gradient_by_all_that_are_like_it() -> None:
+@sampled("dtype", ["float32", "float64", "float16"], keep=1)
+def test_the_median_of_all_has_its_gradient_by_all_that_are_like_it(dtype: str) -> None:
     numbers = [[3.0, 1.0, 1.0], [2.0, 1.0, float("nan")]]
     for name, columns in (("median", 2), ("median", 3), ("nanmedian", 3)):
-        for dtype in ("float32", "float64", "float16"):
-            found = []
-            for t in (tc, torch):
-                x = t.tensor(numbers, dtype=getattr(t, dtype), requires_grad=True)
-                y = getattr(x[:, :columns], name)()
-                (y * y).backward()
-                found.append((str(y.item()), str(x.grad.tolist())))
-            assert found[0] == found[1]
+        found = []
+        for t in (tc, torch):
+            x = t.tensor(numbers, dtype=getattr(t, dtype), requires_grad=True)
+            y = getattr(x[:, :columns], name)()
+            (y * y).backward()
+            found.append((str(y.item()), str(x.grad.tolist())))
+        assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", ["median", "nanmedian"])

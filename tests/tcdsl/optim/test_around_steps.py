@@ -12,6 +12,7 @@ import pytest
 
 from tcdsl import library as tc
 from tcdsl import nn, optim
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -102,7 +103,7 @@ def _averaged(u: Any, m: Any, o: Any, how: str) -> Any:
     return {k: np.round(v, 5).tolist() for k, v in {**state, "y": mean(x).tolist()}.items()}
 
 
-@pytest.mark.parametrize("how", ["swa", "ema", "one", "mean"])
+@sampled("how", ["swa", "ema", "one", "mean"], keep=2)
 def test_means_of_parameters(how: str) -> None:
     assert _averaged(*LIBRARIES[0], how) == _averaged(*LIBRARIES[1], how)
 
@@ -132,6 +133,7 @@ def test_a_narrow_type_does_not_round_the_count_of_steps() -> None:
     assert found == [4098, 4098]
 
 
+@pytest.mark.wide
 def test_groups_and_states_are_laid_out_as_pytorchs() -> None:
     names = "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop ASGD Rprop Adafactor"
     found: list[Any] = [[], []]

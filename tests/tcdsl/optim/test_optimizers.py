@@ -110,10 +110,12 @@ def test_muon_steps_matrices() -> None:
         optim.Muon([tc.ones(2, requires_grad=True)])
 
 
-@pytest.mark.parametrize(("name", "settings"), [
+@sampled("name, settings", [
     ("RMSprop", {}), ("RMSprop", {"momentum": 0.5}), ("RMSprop", {"centered": True}),
     ("RMSprop", {"momentum": 0.5, "centered": True}), ("LBFGS", {"max_iter": 4}), ("Adafactor", {}),
-])  # fmt: skip
+],
+    keep=3,
+)  # fmt: skip
 def test_states_have_pytorchs_keys(name: str, settings: dict[str, Any]) -> None:
     found = []
     for tensors, optimizers in ((tc, optim), (torch, torch.optim)):

@@ -70,6 +70,7 @@ def test_fractions_are_no_sizes() -> None:
             call()
 
 
+@pytest.mark.wide
 @pytest.mark.torch
 @sampled("mode", ["reflect", "replicate", "circular"], keep=1)
 def test_what_pads_cut_off_is_as_in_pytorch(mode: str) -> None:
