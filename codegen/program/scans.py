@@ -149,13 +149,12 @@ def _is_scan(program: Program, s: Statement, unit: UnitDim) -> bool:
 
     Rows lie along the index in memory; side by side, a turn of all rows is walked in steps of one.
     """
-    home = program.buffer(s.target).home
     maps = [affine_of(e) for e in s.subs]
     at = [d for d, a in enumerate(maps) if a is None or any(n == s.along for n, _ in a.terms)]
     if len(at) != 1 or len(injective_in(s.subs, s.outputs)) < len(s.outputs):
         return False
     (d,) = at
-    own = [r for r in s.reads() if program.buffer(r.tensor).home == home]
+    own = _own_reads(program, s)
     if unit(s.target) != d or not own or not _is_along(s.subs[d], s.along):
         return False
     return all(
@@ -163,6 +162,23 @@ def _is_scan(program: Program, s: Statement, unit: UnitDim) -> bool:
         and _is_along(r.subs[d], s.along)
         for r in own
     )
+
+
+def _own_reads(program: Program, s: Statement) -> list[typed.Read]:
+    """Return what a statement reads of the memory that it writes."""
+    home = program.buffer(s.target).home
+    return [r for r in s.reads() if program.buffer(r.tensor).home == home]
+
+
+def _is_behind(read: typed.Read, scan: Statement) -> bool:
+    """Whether a scan has passed what it reads of its own row, whatever the turn."""
+    d = dim_along(scan)
+    here, there = affine_of(scan.subs[d]), affine_of(read.subs[d])
+    if here is None or there is None or here.terms != there.terms:
+        return False
+    ((_, step),) = here.terms
+    apart = ((here.const - there.const) * step).constant
+    return apart is not None and apart > 0
 
 
 def _is_along(e: Expr, name: str | None) -> bool:
@@ -174,10 +190,15 @@ def _is_along(e: Expr, name: str | None) -> bool:
 
 
 def _is_rest(program: Program, start: Statement, scan: Statement) -> bool:
-    """Whether a scan writes all elements of a row but the one that a start writes."""
+    """Whether a scan writes all elements of a row but the one that a start writes.
+
+    It may read of its row what is written by then only: what is not yet is 0, where it is filled.
+    """
     if start.op != "=" or start.base is not None or start.covers or start.reductions:
         return False
     if program.buffer(start.target).home != program.buffer(scan.target).home:
+        return False
+    if not all(_is_behind(r, scan) for r in _own_reads(program, scan)):
         return False
     shape = program.buffer(scan.target).shape
     spans = {r.name: r for r in (*start.ranges, *scan.ranges)}

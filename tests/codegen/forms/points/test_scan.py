@@ -85,6 +85,22 @@ def test_what_a_scan_overwrites_is_not_filled_before() -> None:
 
 
 @pytest.mark.cc
+def test_what_a_scan_reads_before_it_writes_it_is_zero() -> None:
+    start, end = "Y(n, 0) = X(n, 0) for t in 1:M ", "Y(n, M - 1) = X(n, 0) for t in 0 : M - 1 "
+    texts = (
+        start + "{ Y(n, t) = Y(n, t - 1) + 2 * Y(n, t) + X(n, t) }",
+        start + "{ Y(n, t) = Y(n, t - 1) + X(n, t) + (t < M - 1 ? Y(n, t + 1) : 0) }",
+        start + "{ Y(n, t) += Y(n, t - 1) + X(n, t) }",
+        end + "{ Y(n, t) = Y(n, t + 1) + X(n, t) }",
+        end + "{ Y(n, M - t - 2) *= Y(n, M - t - 1) }",
+    )
+    problems = [
+        problem((HEAD + t + " }").replace("T(", "int32("), numbers("int32", 3, 5)) for t in texts
+    ]
+    differential([Case(p, True) for p in problems])
+
+
+@pytest.mark.cc
 def test_a_running_sum() -> None:
     p = problem(SUM.replace("T(", "float("), numbers("float", 7, 33))
     differential([Case(p, exact) for exact in (True, False)])
