@@ -19,7 +19,8 @@ def inplace_pairs(program: Program) -> tuple[tuple[int, int], ...]:
     overwrites it, whatever order points run in and however statements are fused. That is proved
     for elementwise programs: each statement assigns over plain indices without reduction, and reads
     the parameter, and whatever the program itself writes, at the subscripts it writes; and nothing
-    reads the parameter after the return was first written, nor again in a loop. And for what a
+    reads the parameter, or what may be computed of it again, after the return was first written,
+    nor in a loop. And for what a
     return begins with, whatever is written over it later (`begun`), and for a parameter of which
     nothing but the sizes is asked.
     """
@@ -138,9 +139,18 @@ def _is_elementwise(stmt: Statement) -> bool:
 
 
 def _is_read_after_write(program: Program, source: str, tensor: str) -> bool:
-    was_written = False
+    """Whether a value that a return has begun to overwrite may be asked for again.
+
+    By a statement, or where one reads what was computed of it: a temporary is put into its readers
+    where that is cheaper (`inline.py`). If that is a version of the return itself, it was not
+    written.
+    """
+    was_written, again = False, {source}
     for stmt in program.statements:
-        if was_written and any(r.tensor == source for r in stmt.reads()):
+        asked = again.intersection(r.tensor for r in stmt.reads())
+        if was_written and any(program.buffer(x).tensor != tensor for x in asked):
             return True
+        if asked and stmt.target not in program.outputs:
+            again.add(stmt.target)
         was_written |= program.buffer(stmt.target).tensor == tensor
     return False
