@@ -200,6 +200,55 @@ TC_WAVE(sin)
 TC_WAVE(cos)
 #endif
 
+/* ---- trigonometry, float64: where no angle is large, and none next to a quarter but 0 */
+
+#define TC_FAR_F64(name)                                                                          \
+  static __attribute__((noinline, unused)) void tc_##name##_far_f64(tc_f64 *x) {                   \
+    for (int i = 0; i < TC_VL_f64; i++) x[i] = tc_##name##_f64(x[i]);                             \
+  }                                                                                               \
+  TC_FN tc_native_f64 tc_##name##_lanes_f64(tc_native_f64 x) {                                    \
+    tc_f64 a[TC_VL_f64] __attribute__((aligned(64)));                                             \
+    TC_F64(store)(a, x);                                                                          \
+    tc_##name##_far_f64(a);                                                                       \
+    return TC_F64(load)(a);                                                                       \
+  }
+/* x - k pi/2 for 0 <= x < 2^20 and the integer k next to it, as two floats: off by 2^-98. pi/2 has two
+ * parts of 33 bits, times which k is exact, and a rest of 53 (fdlibm's). */
+TC_FN tc_native_f64 tc_quarter_f64(tc_native_f64 x, tc_native_f64 k, tc_native_f64 *low) {
+  tc_native_f64 r = x - k * 0x1.921fb54400000p+0, h = r - k * 0x1.0b4611a600000p-34;
+  tc_native_f64 l = ((r - h) - k * 0x1.0b4611a600000p-34) - k * 0x1.3198a2e037073p-69, y = h + l;
+  *low = l - (y - h);
+  return y;
+}
+/* sin(h + low), cos where n is odd, |h| < 1.01 pi/4: fdlibm's polynomials. */
+TC_FN tc_native_f64 tc_sin_or_cos_f64(tc_native_f64 h, tc_native_f64 low, tc_native_i64 n) {
+  tc_native_f64 z = h * h, w = z * z, v = z * h, half = z * 0.5;
+  tc_native_f64 s = (0x1.111111110f8a6p-7 + z * -0x1.a01a019c161d5p-13) +
+                    w * ((0x1.71de357b1fe7dp-19 + z * -0x1.ae5e68a2b9cebp-26) + w * 0x1.5d93a5acfd57cp-33);
+  s = h - ((z * (0.5 * low - v * s) - low) - v * -0x1.5555555555549p-3);
+  tc_native_f64 c = (0x1.555555555554cp-5 + z * -0x1.6c16c16c15177p-10) +
+                    w * ((0x1.a01a019cb159p-16 + z * -0x1.27e4f809c52adp-22) +
+                         w * (0x1.1ee9ebdb4b1c4p-29 + z * -0x1.8fae9be8838d4p-37));
+  tc_native_f64 a = 1.0 - half;
+  c = a + (((1.0 - a) - half) + (w * c - h * low));
+  return TC_F64(select)((n & 1) != 0, c, s);
+}
+#define TC_QUARTER_WAVE_F64(name, turn, sign)                                                     \
+  TC_FAR_F64(name)                                                                                \
+  TC_FN tc_native_f64 TC_F64(name)(tc_native_f64 x) {                                             \
+    tc_native_f64 a = (tc_native_f64)((tc_native_i64)x & 0x7fffffffffffffffLL), low;              \
+    tc_native_f64 n = a * 0x1.45f306dc9c883p-1 + 0x1.8p52, k = n - 0x1.8p52;                      \
+    tc_native_f64 h = tc_quarter_f64(a, k, &low);                                                 \
+    tc_native_i64 near = (h < 0x1p-30) & (h > -0x1p-30) & (k != 0), far = ~(a < 0x1p20);          \
+    if (__builtin_expect(TC_NAMED(any, TC_VL_f64, i64)(near | far), 0))                           \
+      return tc_##name##_lanes_f64(x);                                                            \
+    tc_native_i64 i = (tc_native_i64)n + turn;                                                    \
+    tc_native_i64 y = (tc_native_i64)tc_sin_or_cos_f64(h, low, i);                                \
+    return (tc_native_f64)(y ^ ((sign ^ i << 62) & (-0x7fffffffffffffffLL - 1)));                 \
+  }
+TC_QUARTER_WAVE_F64(sin, 0, (tc_native_i64)x)
+TC_QUARTER_WAVE_F64(cos, 1, (tc_native_i64){0})
+
 /* ---- remainders: float32 in float64, where the quotient is small enough to be exact */
 
 /* x - n y with the integer n next to x / y, even at ties, below 2^25. */
@@ -318,8 +367,7 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
 /* Those that have a form of their own above, in float32. */
 #define TC_QUICK_f32(S, N)
 #define TC_QUICK_f64(S, N)                                                                        \
-  TC_LANES1(sin, S, f64, N) TC_LANES1(cos, S, f64, N) TC_LANES1(tan, S, f64, N)                   \
-  TC_LANES2(fmod, S, f64, N)                                                                      \
+  TC_LANES1(tan, S, f64, N) TC_LANES2(fmod, S, f64, N)                                            \
   TC_LANES2(remainder, S, f64, N) TC_LANES2(mod, S, f64, N) TC_LANES1(erfinv, S, f64, N)
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
   TC_FN tc_v##S tc_relu_v##S(tc_v##S x) { return tc_select_v##S(x <= 0, (tc_v##S){0}, x); }       \

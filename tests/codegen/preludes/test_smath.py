@@ -53,6 +53,7 @@ VECTOR_CASES = [(n, "f32") for n in VECTORS] + [
         "abs",
         "clamp",
         "copysign",
+        "cos",
         "elu",
         "exp",
         "fabs",
@@ -66,6 +67,7 @@ VECTOR_CASES = [(n, "f32") for n in VECTORS] + [
         "sigmoid",
         "sign",
         "silu",
+        "sin",
     )
 ]
 # No vector code by gcc: libm's, or too rare for a form without branches.
@@ -221,6 +223,29 @@ def test_angles_next_to_quarters_lose_no_bits(
     got = run(vectors, f"vec_{name}_f32", np.float32, x)
     error, at = worst(errors(got, FUNCTIONS[name].near(x.astype(np.float64)), np.float32), x)
     assert error <= FUNCTIONS[name].bound32, at
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_of_float64_next_to_quarters_lose_no_bits(vectors: ctypes.CDLL, name: str) -> None:
+    """Where nearly all of x is whole quarters; on both sides of where vectors give way to libm."""
+    k = np.concatenate([np.arange(1, 40), np.random.default_rng(5).integers(1, 667_000, 80)])
+    near = k * (np.pi / 2)
+    ends = np.array([2.0**20, 2.0**20 - 1, 1e300, 5e-324, 1e-9])
+    off = [near + sign * far for far in (0, 2.0**-31, 2.0**-29, 1e-4, 0.7) for sign in (-1, 1)]
+    x = np.concatenate([*off, np.nextafter(near, np.inf), ends])
+    x = np.concatenate([x, -x, [0.0, -0.0, np.inf, np.nan]])
+    x = np.resize(x, -(-len(x) // 8) * 8)
+    x = np.concatenate([x, np.sort(x)])  # rare ones among others, and by themselves
+    got = run(vectors, f"vec_{name}_f64", np.float64, x)
+    with mp.workdps(400):
+        for a, g in zip(x, got, strict=True):
+            if not np.isfinite(a):
+                assert np.isnan(g)
+                continue
+            exact = FUNCTIONS[name].exact(mp.mpf(float(a)))
+            unit = max(float(np.spacing(abs(float(exact)))), 5e-324)
+            assert abs(mp.mpf(float(g)) - exact) <= FUNCTIONS[name].bound64 * unit, (a, g)
+            assert np.signbit(g) == (np.signbit(a) if name == "sin" and a == 0 else exact < 0)
 
 
 @ON_X86
