@@ -23,6 +23,7 @@ ops = Family(__file__)
 Size = int | None | Sequence[int | None]
 _FEW = 8  # elements of a window, which are read whether they are in it or not
 _MANY_WINDOWS = 8  # of a dimension: as many as make a vector
+_LONG = 16  # elements of a row of a window, from which on rows go in vectors
 _MAX = {
     rank: ops.op(f"adaptive_max_pool{rank}d", vjp=put_back, saves=("like:input", "indices"))
     for rank in (2, 3)
@@ -202,9 +203,70 @@ def _longest(extent: int, windows: int) -> int:
     return -(-(extent + windows - math.gcd(extent, windows)) // windows)
 
 
+def _ends(at: str, extent: str, windows: str) -> str:
+    """Return the range of elements that one of so many windows has."""
+    return f"{at} * {extent} / {windows} : (({at} + 1) * {extent} + {windows} - 1) / {windows}"
+
+
+def _each_window(statement: str, windows: int) -> str:
+    """Return a statement for each window of the last dimension: each of one range."""
+    found = (f"{statement} where w in {_ends(str(x), 'W', str(windows))}" for x in range(windows))
+    return "\n  ".join(line.format(x) for x, line in enumerate(found))
+
+
+def _chosen(name: str, windows: int) -> str:
+    """Return the value that the window x has."""
+    ahead = (f"x == {x} ? {name.format(x)} : " for x in range(windows - 1))
+    return "".join(ahead) + name.format(windows - 1)
+
+
+def _of_long(text: str) -> Op:
+    return op_of_text(text, vjp=put_back, saves=("like:input", "indices"))
+
+
+@cache
+def _max_of_rows(windows: int) -> Op:
+    """Return the op of the greatest elements of long windows, so many of them, of rows."""
+    return _of_long(f"""
+def adaptive_max_of_rows<T>(T(N, W) input) -> (T(N, {windows}) out, int64(N, {windows}) indices) {{
+  {_each_window("at{}(n) argmax=! input(n, w)", windows)}
+  indices(n, x) = {_chosen("at{}(n)", windows)} where x in 0:{windows}
+  out(n, x) = input(n, indices(n, x))
+}}""")
+
+
+@cache
+def _max_of_long(windows: int) -> Op:
+    """Return the op of the greatest elements of windows with long rows, so many side by side.
+
+    All that reads all elements is the greatest of each row of a window. In which part of the depth
+    the greatest of all is, then in which row of that, and where there, is found of these.
+    """
+    sizes = f"N, O1, O2, {windows}"
+    return _of_long(f"""
+def adaptive_max_of_long<O1, O2, T>(T(N, D, H, W) input)
+    -> (T({sizes}) out, int64({sizes}) indices) {{
+  {_each_window("row{}(n, d, h) max=! input(n, d, h, w)", windows)}
+  row(n, d, h, x) = {_chosen("row{}(n, d, h)", windows)} where x in 0:{windows}
+  part(n, d, y, x) max=! row(n, d, h, x) where y in 0:O2, h in {_ends("y", "H", "O2")}
+  front(n, z, y, x) argmax=! part(n, d, y, x) where z in 0:O1, d in {_ends("z", "D", "O1")}
+  top(n, z, y, x) argmax=! row(n, front(n, z, y, x), h, x) where h in {_ends("y", "H", "O2")}
+  left(n, z, y, x) argmax=! input(n, front(n, z, y, x), top(n, z, y, x), w)
+      where w in {_ends("x", "W", str(windows))}
+  indices(n, z, y, x) = (front(n, z, y, x) * H + top(n, z, y, x)) * W + left(n, z, y, x)
+  out(n, z, y, x) = input(n, front(n, z, y, x), top(n, z, y, x), left(n, z, y, x))
+}}""")
+
+
 @lru_cache(maxsize=4096)
 def _max_of(rank: int, image: tuple[int, ...], size: tuple[int, ...]) -> tuple[Op, tuple[int, ...]]:
     """Return the op of the greatest elements, and the shape of the image that it takes."""
+    if 0 < size[-1] <= _FEW and image[-1] // size[-1] >= _LONG:
+        if rank == 1:
+            return _max_of_rows(*size), image
+        one = (1,) * (3 - rank)  # an image of depth 1
+        outer = (one + size)[:2]
+        return _max_of_long(size[-1]).with_generics(O1=outer[0], O2=outer[1]), one + image
     one = (1,) if rank == 1 else ()  # an image of height 1
     most = tuple(_longest(n, o) for n, o in zip(one + image, one + size, strict=True))
     return _max(most, one + size), one + image

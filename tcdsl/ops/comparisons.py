@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from tcdsl.core import Method, Op, Tensor, from_numpy
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.rules import NAMES, broadcast, promote
-from tcdsl.ops.table import Family, publish
+from tcdsl.ops.table import Family, in_place, op_of_text, publish
+from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
 
@@ -69,8 +71,32 @@ def _operator(op: Op) -> Op:
     return Op(op.name, forms.launcher, slow, None, 2, 1)
 
 
-for _name, _op in {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
+def _written(op: Op, sign: str) -> Callable[..., Tensor]:
+    """Return a comparison that writes 1 and 0 over its first operand, in that one's type."""
+    general = in_place(op)  # of another type than it compares in, or recorded
+    name = f"{op.name}_"
+    text = f"def {name}<T>(T(...) input, T(...) other) -> (T(...) out) {{\n"
+    text += f"  out(...) = T(input(...) {sign} other(...))\n}}"
+    into = op_of_text(text, types=promote, shape=broadcast, vjp=None, writes=True)
+
+    def written(input: Tensor, other: Any) -> Tensor:
+        plain = not any_recorded((input, other)) and promote((input, other)) is input.dtype
+        made: Tensor = (into if plain else general)(input, other)
+        return made
+
+    written.__name__ = name
+    written.__doc__ = f"Write the result of `{op.name}` here; return self."
+    return written
+
+
+_SIGNS = {
+    "eq": (eq, "==", ()), "ne": (ne, "!=", ("not_equal_",)), "lt": (lt, "<", ("less_",)),
+    "le": (le, "<=", ("less_equal_",)), "gt": (gt, ">", ("greater_",)),
+    "ge": (ge, ">=", ("greater_equal_",)),
+}  # fmt: skip
+for _name, (_op, _sign, _others) in _SIGNS.items():
     setattr(Tensor, f"__{_name}__", Method(_operator(_op)))
+    publish(_written(_op, _sign), (f"{_name}_", *_others), on=("Tensor",))
 
 for made in (isclose, allclose, equal):
     publish(made, (made.__name__,))

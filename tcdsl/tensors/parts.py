@@ -179,8 +179,8 @@ def _written(name: str) -> None:
 for _name in ("t", "transpose", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided"):
     _in_place(_name)
 _WRITTEN = """
-    eq ne lt le gt ge not_equal less less_equal greater greater_equal logical_and logical_or
-    logical_xor logical_not bitwise_not cumprod cumsum floor_divide heaviside ldexp sgn
+    logical_and logical_or logical_xor logical_not bitwise_not cumprod cumsum floor_divide heaviside
+    ldexp sgn
 """
 for _name in _WRITTEN.split():
     _written(_name)

@@ -113,6 +113,69 @@ def test_no_windows_of_an_image_have_no_greatest_elements() -> None:
     assert made.shape == places.shape == (2, 0, 2)
 
 
+SQUARE = [[1.0, np.nan, 3.0], [2.0, 2.0, -0.0], [3.0, 0.0, np.inf]]
+
+
+@pytest.mark.parametrize(
+    ("name", "made_by"),
+    [
+        ("eq_", lambda t: (t.tensor(SQUARE), t.tensor(SQUARE).t())),
+        ("ne_", lambda t: (t.tensor(SQUARE)[:, ::2], t.tensor([1.0, 3.0]))),
+        ("lt_", lambda t: (t.tensor([1, 2, 3]), 2.5)),
+        ("ge_", lambda t: (t.tensor([1, 2, 3], dtype=t.uint8), t.tensor(2))),
+        ("gt_", lambda t: (t.tensor([True, False]), t.tensor([False, False]))),
+        ("gt_", lambda t: (t.tensor([0.1, 0.2], dtype=t.bfloat16), 0.15)),
+        ("le_", lambda t: (t.tensor([1.0, 2.0], dtype=t.float16), t.tensor([1.5, 1.5]))),
+        ("less_", lambda t: (t.tensor(1.0), t.tensor(2, dtype=t.int64))),
+        ("not_equal_", lambda t: (t.zeros(0, 3), 1)),
+        ("eq_", lambda t: (t.tensor(SQUARE, requires_grad=True) * 1, t.tensor(2.0))),
+    ],
+)
+def test_comparisons_write_ones_in_the_type_of_their_target(
+    name: str, made_by: Callable[[Any], tuple[Any, Any]]
+) -> None:
+    for _ in range(2):  # a form that is new, and one that is known
+        found = []
+        for module in (library, torch):
+            x, other = made_by(module)
+            before = x._version
+            assert getattr(x, name)(other) is x
+            assert x._version > before
+            found.append((str(x.dtype).split(".")[-1], x.float().tolist(), x.requires_grad))
+        assert found[0] == found[1]
+
+
+def test_comparisons_refuse_shapes_that_the_target_has_not() -> None:
+    for module in (library, torch):
+        with pytest.raises(RuntimeError):
+            module.ones(3).eq_(module.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((2, 3, 50), (3,)),
+        pytest.param((2, 3, 7, 40), (5, 2), marks=pytest.mark.wide),
+        pytest.param((2, 2, 5, 9, 50), (2, 3, 3), marks=pytest.mark.wide),
+    ],
+)
+def test_long_windows_have_their_greatest_elements_where_pytorch_has_them(
+    shape: tuple[int, ...], size: tuple[int, ...]
+) -> None:
+    image = np.random.default_rng(1).integers(0, 9, shape).astype(np.float32)  # with ties
+    image[0, 0].flat[7] = np.nan
+    image[1, 1] = -np.inf
+    found = []
+    for module in (library, torch):
+        x = module.tensor(image, requires_grad=True)
+        pool = getattr(_functional(module), f"adaptive_max_pool{len(size)}d")
+        made, places = pool(x, size, return_indices=True)
+        made.sum().backward()
+        found.append((made.detach().numpy(), places.numpy(), x.grad.numpy()))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 @pytest.mark.parametrize("name", ["floor_divide", "minimum"])
 def test_the_core_knows_calls_that_another_definition_serves(name: str) -> None:
     forms = getattr(library, name)
