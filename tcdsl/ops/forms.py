@@ -58,6 +58,8 @@ from tcdsl.ops.writing import (
     check_castable,
     check_target,
     kept_of,
+    laid_apart,
+    lie_alike,
     may_overlap,
     shares,
     unrecorded,
@@ -125,7 +127,8 @@ class Forms:
         self.recipes = Recipes(self, Forms)
         self._kinds = Kinds(session)
         self._inplace: dict[object, tuple[tuple[int, int], ...]] = {}
-        self._elsewhere: set[int] = set()  # operands that are read elsewhere than they lie
+        self._overlaps = False  # whether a target was given that an operand lies in, too
+        self._elsewhere: set[int] = set()  # operands that may not lie as it does: read elsewhere
         self._pure: Forms | None = None  # the same op with fresh results
         self.calls_on_gpus: TensorCalls | None = None  # once there were some
         several = len(self.returns) > 1
@@ -165,7 +168,7 @@ class Forms:
         if not kwargs and len(args) == n:
             if meaning.spread is not None and (whole := meaning.spread(args)) is not None:
                 return self.op(*whole)
-            if self._elsewhere and (apart := self._apart(args)) is not None:
+            if self._overlaps and (apart := self._apart(args)) is not None:
                 return self.op(*apart)
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
@@ -238,7 +241,12 @@ class Forms:
             inplace = self._inplace_of(values, dtype)
             if may_overlap(outs, values, inplace):
                 if self.writes and (0, 0) in inplace:
-                    self._elsewhere = {p for p in range(1, len(values)) if (0, p) not in inplace}
+                    self._overlaps = True
+                    self._elsewhere |= {
+                        p
+                        for p, v in enumerate(values)
+                        if (0, p) not in inplace and lie_alike(v, outs[0])
+                    }
                     if self._apart(values) is not None:
                         return self.op(*values)
                 values = tuple(
@@ -276,9 +284,11 @@ class Forms:
         target, apart = args[0], list(args)
         if not isinstance(target, Tensor):
             return None
-        for p in self._elsewhere:
-            if isinstance(args[p], Tensor) and args[p]._storage is target._storage:
-                apart[p] = args[p].clone()
+        for p, v in enumerate(args[1:], 1):
+            if not isinstance(v, Tensor) or v._storage is not target._storage:
+                continue
+            if p in self._elsewhere or not lie_alike(v, target):
+                apart[p] = laid_apart(v)
         return None if all(map(operator.is_, args, apart)) else apart
 
     def _inplace_of(self, values: tuple[Any, ...], dtype: DType) -> Collection[tuple[int, int]]:

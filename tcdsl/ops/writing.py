@@ -87,6 +87,36 @@ def shares(value: Tensor, outs: Sequence[Tensor]) -> bool:
     return any(value._storage is o._storage for o in outs)
 
 
+def lie_alike(value: Any, other: Tensor) -> bool:
+    """Whether a value is a tensor of another's elements, each where that has it."""
+    return (
+        isinstance(value, Tensor)
+        and value.data_ptr() == other.data_ptr()
+        and value.shape == other.shape
+        and value.stride() == other.stride()
+    )
+
+
+def laid_apart(value: Tensor) -> Tensor:
+    """Return a copy in memory of its own that lies there as the tensor does, where that can be.
+
+    So a call of the copy has the form of the call itself, which the launcher knows from then on.
+    """
+    shape, strides = tuple(value.shape), tuple(value.stride())
+    taken = 1
+    for s, n in sorted((s, n) for s, n in zip(strides, shape, strict=True) if s and n > 1):
+        if s < taken:  # elements share memory, or lie backwards
+            return value.clone()  # type: ignore[no-any-return]
+        taken += s * (n - 1)
+    if value._device or not value.numel() or any_recorded((value,)):
+        return value.clone()  # type: ignore[no-any-return]
+    memory = value.new_empty((taken,))
+    once = tuple(n if s else 1 for s, n in zip(strides, shape, strict=True))
+    memory.as_strided(once, strides).copy_(value.as_strided(once, strides, value.storage_offset()))
+    copy: Tensor = memory.as_strided(shape, strides)
+    return copy
+
+
 def may_overlap(
     outs: Sequence[Tensor], values: Sequence[Any], inplace: Collection[tuple[int, int]]
 ) -> bool:
@@ -98,11 +128,6 @@ def may_overlap(
         for p, v in enumerate(values):
             if not isinstance(v, Tensor) or v._storage is not out._storage:
                 continue
-            same_view = (
-                v.data_ptr() == out.data_ptr()
-                and v.shape == out.shape
-                and v.stride() == out.stride()
-            )
-            if not (same_view and (r, p) in inplace):
+            if not ((r, p) in inplace and lie_alike(v, out)):
                 return True
     return False

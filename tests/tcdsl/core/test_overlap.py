@@ -93,3 +93,33 @@ def test_gradients_go_through_it() -> None:
             grads, (slope, slope @ b.detach().numpy().T, a.detach().numpy().T @ slope), strict=True
         ):
             np.testing.assert_allclose(grad.numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda x: x.t(),
+        lambda x: x,
+        lambda x: x[0],
+        lambda x: x[:, :1],
+        lambda x: x[1:2].expand(7, 7),
+        pytest.param(lambda x: x.as_strided((7, 7), (1, 6)), marks=pytest.mark.wide),
+        pytest.param(lambda x: x[3, 4], marks=pytest.mark.wide),
+    ],
+)
+def test_a_target_that_is_read_elsewhere_too_needs_no_python(of: Callable[[Any], Any]) -> None:
+    (x,) = tensors((7, 7))
+    wanted = x.numpy() + of(x.clone()).numpy()
+    for _ in range(3):
+        y = x.clone()
+        other = of(y)
+        assert y.add_(other) is y
+        np.testing.assert_array_equal(y.numpy(), wanted)
+    y = x.clone()
+    other = of(y)
+    if other.stride() != (1, 6):  # a view whose elements share memory
+        assert python_calls(lambda: y.add_(other)) == 0
+    z = x.clone().requires_grad_()
+    grad = grad_of((z * 1).add_(of(z * 1)).sum(), z)[0]
+    grad_of_both = grad_of((z + of(z)).sum(), z)[0]
+    np.testing.assert_array_equal(grad.numpy(), grad_of_both.numpy())
