@@ -23,6 +23,7 @@ from tcdsl.grammar.types.typed import CheckedDef
 
 ASKED = 15  # sizes of which the model is asked whether that for all suits them
 WELL_ABOVE = 1.3  # times the predicted time of their own
+_FEW = 8  # of a size, which may be a window's
 WORTH_NS = 20_000  # of each call: a compiler takes as long as some ten thousand calls gain
 
 
@@ -56,6 +57,7 @@ class OwnSizes(Binding):
         self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
         self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
         self._asked = 0  # sizes of which the model was asked
+        self._suited: set[tuple[Spec, object]] = set()  # that for all, and sizes that it suits
 
     def _own(self, exact: Spec, sizes: Mapping[str, int]) -> Compiled:
         """Return the executable of these sizes' own, which may leave some of them open."""
@@ -98,14 +100,22 @@ class OwnSizes(Binding):
         """Whether these sizes are served by an executable for all, as far as the model is asked.
 
         It is asked by what they would have of their own; what is found serves whoever asks next,
-        of all sizes that this leaves open.
+        of all sizes that this leaves open, and here sizes of about the same.
         """
+        like = self._left_open(exact)
+        about = for_all, tuple(map(_about, like.sizes or ()))
+        if about in self._suited:
+            if self._index is not None:
+                self._index.keep_for_all(like, for_all)
+            return True
         if self._asked >= ASKED:
             return True
         self._asked += 1
         spec, chosen = self._own_choice(exact, sizes)
         common, own = (self._cost_ns(*x, sizes) for x in ((for_all, config), (spec, chosen)))
         found = common is None or own is None or common < max(WELL_ABOVE * own, own + WORTH_NS)
+        if found:
+            self._suited.add(about)
         if found and self._index is not None:
             self._index.keep_for_all(spec, for_all)
         return found
@@ -209,3 +219,12 @@ class OwnSizes(Binding):
         left_open = self._left_open(exact)
         config = self._open_choice(left_open, sizes) if left_open.open else None
         return (exact, self.default_config(exact, sizes)) if config is None else (left_open, config)
+
+
+def _about(size: tuple[str, int]) -> int:
+    """Return what sizes share that a convolution takes alike: one of images, up to its double.
+
+    Those of windows, and others as few, stand for themselves.
+    """
+    _, n = size
+    return n if n <= _FEW else -n.bit_length()

@@ -198,6 +198,26 @@ def test_a_compiler_is_run_for_what_is_worth_it(
     assert compiled == ["conv"]
 
 
+def test_the_model_is_asked_once_of_sizes_of_about_the_same(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ask(monkeypatch, times=1)
+    conv = tc.define(CONV)
+    run(conv, 5)
+    for side, asked in ((17, 1), (18, 1), (31, 1), (32, 2), (6, 3), (7, 4), (8, 5)):
+        assert suits(conv, N=2, C=3, H=side, W=side, F=16)
+        assert model.asked == asked
+    monkeypatch.setattr(compiler, "cost_ns", None)
+    later = tc.define(CONV).variant()
+    like = later._left_open(spec_for(later, {"N": 2, "C": 3, "H": 31, "W": 31, "F": 16}))
+    assert later._index is not None
+    assert later._index.of_sizes(like), "a later process does not ask either"
+    ask(monkeypatch, times=2)
+    for side in (64, 65):
+        assert not suits(conv, N=2, C=3, H=side, W=side, F=16), "no size is refused by another's"
+    assert compiled == ["conv"]
+
+
 def test_a_config_without_a_cost_at_these_sizes_suits_them(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
