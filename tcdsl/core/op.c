@@ -107,7 +107,8 @@ static int may_write(Tensor *t, int recorded) {
     view_error(t);
     return -1;
   }
-  if (base->head.flags & LEAF_REQUIRES && !base->fn) {
+  /* or of a leaf that is a view: what a node made of memory that none is recorded of */
+  if ((base->head.flags & LEAF_REQUIRES && !base->fn) || (t->fn && !(base->head.flags & TENSOR_TRACKED))) {
     PyErr_SetString(PyExc_RuntimeError,
                     "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     return -1;

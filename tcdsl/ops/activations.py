@@ -71,10 +71,15 @@ def _called(op: Op, input: Tensor, inplace: bool, *numbers: float) -> Tensor:
     return made
 
 
+def _rounded(input: Tensor, *numbers: float) -> tuple[float, ...]:
+    """Return the numbers as they stand beside the input: beside integers, rounded towards zero."""
+    return numbers if input.dtype.is_floating_point else tuple(int(number) for number in numbers)
+
+
 @free
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Put a value where elements are not above a threshold."""
-    return _called(_threshold, input, inplace, threshold, value)
+    return _called(_threshold, input, inplace, *_rounded(input, threshold, value))
 
 
 def hardtanh(
@@ -83,7 +88,7 @@ def hardtanh(
     """Bring elements between two numbers; there is no gradient at the ends."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return _called(_hardtanh, input, inplace, min_val, max_val)
+    return _called(_hardtanh, input, inplace, *_rounded(input, min_val, max_val))
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

@@ -140,19 +140,30 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     )
 
 
+def _split_evenly(name: str, input: Tensor, cut: Any, dim: int) -> tuple[Tensor, ...]:
+    """Return views of parts of a dimension: so many equal ones, or between places."""
+    sections, extent = listed(cut), input.shape[dim]
+    if isinstance(sections, int) and (sections <= 0 or extent % sections):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{extent} is not divisible by the split_size {sections}!"
+        )
+    return tensor_split(input, cut, dim)
+
+
 def hsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
     """Return views of parts of the columns, of a row of its elements."""
-    return tensor_split(input, cut, 0 if input.ndim == 1 else 1)
+    return _split_evenly("hsplit", input, cut, 0 if input.ndim == 1 else 1)
 
 
 def vsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
     """Return views of parts of the rows."""
-    return tensor_split(input, cut, 0)
+    return _split_evenly("vsplit", input, cut, 0)
 
 
 def dsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
     """Return views of parts of the third dimension."""
-    return tensor_split(input, cut, 2)
+    return _split_evenly("dsplit", input, cut, 2)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

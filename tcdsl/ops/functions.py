@@ -128,14 +128,14 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     return sub(other, input, alpha=alpha)
 
 
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Bring elements to at least a bound."""
-    return made_by(clamp(input, min=min), "ClampMinBackward0")
+    return made_by(clamp(input, min=min, out=out), "ClampMinBackward0")
 
 
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Bring elements to at most a bound."""
-    return made_by(clamp(input, max=max), "ClampMaxBackward0")
+    return made_by(clamp(input, max=max, out=out), "ClampMaxBackward0")
 
 
 def clamp_min_(input: Tensor, min: Any) -> Tensor:

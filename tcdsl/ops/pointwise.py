@@ -320,14 +320,40 @@ publish(floor_divide, ("floor_divide",))
 
 # ---- between two
 
-_clamp_to = ops.op("clamp_to", types=promote, vjp="clamp_to_vjp")
-_clamp_min = ops.op("clamp_min", types=promote, vjp="clamp_min_vjp")
-_clamp_max = ops.op("clamp_max", types=promote, vjp="clamp_max_vjp")
-_into = {
-    "both": ops.op("clamp_to", writes=True, vjp="clamp_to_vjp"),
-    "min": ops.op("clamp_min", writes=True, vjp="clamp_min_vjp"),
-    "max": ops.op("clamp_max", writes=True, vjp="clamp_max_vjp"),
-}
+
+def _between_numbers(writes: bool) -> dict[str, Op]:
+    """Return the ops that clamp by numbers, by the bounds that they have."""
+    types = same if writes else promote
+    return {
+        bounds: ops.op(f"clamp_{bounds}", types=types, vjp=f"clamp_{bounds}_vjp", writes=writes)
+        for bounds in ("to", "min", "max")
+    }
+
+
+def _between_tensors(writes: bool) -> dict[str, Op]:
+    """Return the ops that clamp by tensors, or by a tensor and a number."""
+
+    def op(text: str) -> Op:
+        return ops.op(text, types=promote, shape=broadcast, vjp=f"{text}_vjp", writes=writes)
+
+    return {"to": op("clamp_between"), "min": op("clamp_above"), "max": op("clamp_below")}
+
+
+_by_numbers, _by_numbers_ = _between_numbers(writes=False), _between_numbers(writes=True)
+_by_tensors, _by_tensors_ = _between_tensors(writes=False), _between_tensors(writes=True)
+
+
+def _clamped(ops: dict[str, Op], input: Tensor, low: Any, high: Any, **out: Any) -> Tensor:
+    """Call the op that has the given bounds."""
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if high is None:
+        made: Tensor = ops["min"](input, low, **out)
+    elif low is None:
+        made = ops["max"](input, high, **out)
+    else:
+        made = ops["to"](input, low, high, **out)
+    return made
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
@@ -337,7 +363,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     ----------
     input : Tensor, any shape
     min, max : number or Tensor, optional
-        One of them at least. Where ``max`` is below ``min``, it wins.
+        One of them at least. Where ``max`` is below ``min``, it wins. A tensor has a gradient where
+        it is the result and differs from the input.
 
     Raises
     ------
@@ -346,30 +373,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     """
     given = {} if out is None else {"out": out}
     if isinstance(min, Tensor) or isinstance(max, Tensor):
-        found: Tensor = input if min is None else maximum(input, min)
-        return made_by(found if max is None else minimum(found, max), "ClampBackward0")
-    if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if max is None:
-        found = made_by(_clamp_min(input, min, **given), "ClampBackward1")
-    elif min is None:
-        found = made_by(_clamp_max(input, max, **given), "ClampBackward1")
-    else:
-        found = _clamp_to(input, min, max, **given)
-    return found
+        return made_by(_clamped(_by_tensors, input, min, max, **given), "ClampBackward0")
+    found = _clamped(_by_numbers, input, min, max, **given)
+    return found if min is not None and max is not None else made_by(found, "ClampBackward1")
 
 
-def clamp_(input: Tensor, min: Number | None = None, max: Number | None = None) -> Tensor:
+def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Bring elements between two bounds, in place."""
-    if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if max is None:
-        written: Tensor = _into["min"](input, min)
-    elif min is None:
-        written = _into["max"](input, max)
-    else:
-        written = _into["both"](input, min, max)
-    return written
+    are_tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
+    return _clamped(_by_tensors_ if are_tensors else _by_numbers_, input, min, max)
 
 
 publish(clamp, ("clamp", "clip"))

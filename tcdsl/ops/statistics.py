@@ -281,7 +281,7 @@ def cov(
         made = matmul(apart, apart.t()) / max(rows.shape[1] - correction, 0)
     else:
         made = _weighed_cov(rows, correction, fweights, aweights)
-    return made if input.ndim == 2 else made.reshape(())
+    return made if made.shape[0] != 1 else made.reshape(())
 
 
 def _weighed_cov(

@@ -66,7 +66,9 @@ def chunk(tensor: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     extent = _extent("chunk", tensor, dim)
-    return split(tensor, max(-(-extent // chunks), 1), dim)
+    if not extent:  # as many empty parts as were asked for
+        return split_with_sizes(tensor, [0] * chunks, dim)
+    return split(tensor, -(-extent // chunks), dim)
 
 
 def unbind(tensor: Tensor, dim: int = 0) -> tuple[Tensor, ...]:

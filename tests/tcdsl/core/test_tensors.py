@@ -185,9 +185,16 @@ def test_leaves_and_their_views_are_not_written() -> None:
         times_(x, 2.0)
     with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
         times_(x.select(0, 0), 2.0)
+    turned = tensor([[1.0, 2.0]]).select(0, 0)  # a leaf that is a view itself
+    turned.requires_grad = True
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+        times_(turned.select(0, 1), 2.0)
+    assert turned.is_leaf
     with no_grad():
         times_(x, 2.0)
+        times_(turned.select(0, 1), 2.0)
     assert array(x).tolist() == [[2, 4]]
+    assert array(turned).tolist() == [1, 4]
     times_(x.data, 2.0)
     assert array(x).tolist() == [[4, 8]]
 
