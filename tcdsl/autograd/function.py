@@ -22,6 +22,7 @@ from tcdsl.core import (
     saving,
     set_fn,
 )
+from tcdsl.ops.view_writes import wrote_view
 from tcdsl.ops.views import alias, no_vjp, sum_to
 
 
@@ -169,13 +170,17 @@ def _record(cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: l
         if isinstance(output, Tensor) and id(output) in given and id(output) not in dirty:
             with no_grad():
                 outputs[i] = alias(output)
-    tensors = [o for o in outputs if isinstance(o, Tensor)]
+    written = {id(t): t.detach() for t in ctx._dirty if t._base is not None}
+    tensors = [written.get(id(o), o) for o in outputs if isinstance(o, Tensor)]
     bits = sum(1 << i for i, yes in enumerate(ctx.needs_input_grad) if yes)
     shapes = tuple(a.shape if isinstance(a, Tensor) else None for a in args)
     vjp = partial(_pulled, cls, ctx, shapes)
     name = f"{cls.__name__}Backward"
     recipe = _recipe(len(args), len(tensors), ctx._materializes)
     record(name, recipe, vjp, args, tuple(tensors), bits)
+    for t in ctx._dirty:
+        if id(t) in written:  # a view: what it is a view of is a function of the call too
+            wrote_view(t, written[id(t)])
     for t in ctx._constant:
         set_fn(t, None, 0)
 

@@ -49,8 +49,8 @@ _gelu = ops.op("each_gelu", vjp=_back_of_gelu, saves=("input",))
 _gelu_by_tanh = ops.op("gelu_by_tanh")
 _silu = ops.op("each_silu", vjp="each_silu_vjp")
 _mish = ops.op("mish")
-_hardsigmoid = ops.op("hardsigmoid")
-_hardswish = ops.op("hardswish")
+_hardsigmoid = ops.op("hardsigmoid", vjp="hardsigmoid_vjp")
+_hardswish = ops.op("hardswish", vjp="hardswish_vjp")
 
 _WRITTEN: dict[Op, Op] = {
     relu: relu.__dict__["inplace"],
@@ -61,8 +61,8 @@ _WRITTEN: dict[Op, Op] = {
     _leaky_relu: ops.op("each_leaky_relu", writes=True),
     _silu: ops.op("each_silu", vjp="each_silu_vjp", writes=True),
     _mish: ops.op("mish", writes=True),
-    _hardsigmoid: ops.op("hardsigmoid", writes=True),
-    _hardswish: ops.op("hardswish", writes=True),
+    _hardsigmoid: ops.op("hardsigmoid", vjp="hardsigmoid_vjp", writes=True),
+    _hardswish: ops.op("hardswish", vjp="hardswish_vjp", writes=True),
 }
 
 

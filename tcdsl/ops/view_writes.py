@@ -52,11 +52,18 @@ def write_view(target: Tensor, value: Tensor) -> Tensor:
         copy_(target.detach(), value.detach())
     finally:
         set_grad_enabled(old)
+    wrote_view(target, value)
+    return target
+
+
+def wrote_view(target: Tensor, value: Tensor) -> None:
+    """Record that a view has the elements of a tensor now, and its base with it."""
+    base = target._base
+    assert base is not None
     layout = tuple(target.shape), target.stride(), target.storage_offset() - base.storage_offset()
     needs = int(base.requires_grad) | int(value.requires_grad) << 1
     record("CopySlices", _OF_TWO, partial(_of_slices, layout), (base, value), (base,), needs)
     renew(target)
-    return target
 
 
 def _of_slices(layout: tuple[Shape, Shape, int], gradient: Tensor) -> tuple[Tensor, Tensor]:

@@ -204,6 +204,47 @@ def test_functions_refuse_what_would_be_wrong() -> None:
         y.backward()
 
 
+def test_a_function_that_writes_into_a_view_is_the_way_back_of_its_base() -> None:
+    class Threefold(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(3)
+
+        @staticmethod
+        def backward(ctx: Any, d_y: Any) -> Any:
+            return d_y * 3
+
+    x = tc.tensor([1.0, 2.0, 4.0], requires_grad=True)
+    z = x * 1
+    part, other = z[:2], z[1:]
+    assert Threefold.apply(part) is part
+    z.backward(tc.ones(3), retain_graph=True)
+    assert x.grad.tolist() == [3, 3, 1]
+    (part * part).sum().backward(retain_graph=True)  # 2 * 3x * 3
+    assert x.grad.tolist() == [21, 39, 1]
+    other.sum().backward()  # another view of the base
+    assert x.grad.tolist() == [21, 42, 2]
+    buffer = tc.zeros(2, 2)  # of which nothing was recorded before
+    row = buffer[1]
+
+    class Put(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, to: Any, x: Any) -> Any:
+            ctx.mark_dirty(to)
+            return to.copy_(x)
+
+        @staticmethod
+        def backward(ctx: Any, d_y: Any) -> Any:
+            return None, d_y
+
+    y = tc.tensor([5.0, 6.0], requires_grad=True)
+    Put.apply(row, y)
+    assert buffer.requires_grad
+    (buffer * buffer).sum().backward()
+    assert y.grad.tolist() == [10, 12]
+
+
 def test_a_gradient_that_is_marked_has_none() -> None:
     class Cube(autograd.Function):
         @staticmethod

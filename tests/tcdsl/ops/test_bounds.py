@@ -83,3 +83,18 @@ def test_a_divergence_from_what_is_no_probability_is_no_number() -> None:
     )
     np.testing.assert_array_equal(found.tolist(), [np.nan, 0.0, -3.0])
     assert not np.signbit(found[1].item())
+
+
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish"])
+def test_hard_activations_have_pytorchs_slopes_at_their_ends_and_beyond(name: str) -> None:
+    import torch
+
+    points = [-np.inf, -4.0, -3.0, -1.0, 0.0, 3.0, 5.0, np.inf, np.nan]
+    for inplace in (False, True):
+        slopes = []
+        for lib, functions in ((library, functional), (torch, torch.nn.functional)):
+            x = lib.tensor(points, requires_grad=True)
+            made = getattr(functions, name)(x * 1, inplace)
+            made.sum().backward()
+            slopes.append(x.grad.tolist())
+        np.testing.assert_allclose(*slopes, rtol=1e-6)
