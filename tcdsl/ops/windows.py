@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl.core import Op, Tensor, empty
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, float64
+from tcdsl.ops.filling import arange
 from tcdsl.ops.rules import default_float, first
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
 _cosine = ops.op("cosine_window", types=first, vjp=None, writes=True)
+_cosine_of_places = ops.op("cosine_of_places", vjp=None, writes=True)
 _blackman = ops.op("blackman_window", types=first, vjp=None, writes=True)
 _bartlett = ops.op("bartlett_window", types=first, vjp=None, writes=True)
 _kaiser = ops.op("kaiser_window", types=first, vjp=None, writes=True)
@@ -39,6 +41,9 @@ def _window(
     if device is not None and str(device) not in ("cpu", "cpu:0"):
         raise RuntimeError(f"{name}: expected device 'cpu', got '{device}'")
     made = empty((length,), kind)
+    if kind is float64 and op is _cosine and length:
+        arange(made, 0.0, 1.0)
+        op = _cosine_of_places
     if length == 1:
         _ones(made)
     elif length:

@@ -113,6 +113,16 @@ def test_no_windows_of_an_image_have_no_greatest_elements() -> None:
     assert made.shape == places.shape == (2, 0, 2)
 
 
+@pytest.mark.parametrize("length", [0, 1, 7, 40])
+def test_windows_of_float64_are_pytorchs(length: int) -> None:
+    for name in ("hann_window", "hamming_window"):
+        for periodic in (False, True):
+            mine, theirs = (
+                getattr(m, name)(length, periodic, dtype=m.float64) for m in (library, torch)
+            )
+            np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=0, atol=1e-15)
+
+
 SQUARE = [[1.0, np.nan, 3.0], [2.0, 2.0, -0.0], [3.0, 0.0, np.inf]]
 
 
