@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.planned import Plan, Planned
 from tcdsl.codegen.forms.chain.nest import SHARE, TASKS, ChainNest, Tile, row_bytes
 from tcdsl.codegen.forms.chain.parts import Parts
 from tcdsl.codegen.forms.contraction.blocking import PANEL, Blocking
@@ -17,7 +18,7 @@ from tcdsl.codegen.forms.contraction.schedule import kernel_set, packs_b, pass_d
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Expr, Field, Let, Scalar, Stmt
+from tcdsl.codegen.loops.loopir import I64, Expr, Field, Scalar
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64
 
@@ -32,11 +33,11 @@ def planned_chain(ctx: Context, parts: Parts, walk: RowWalk, ns: float) -> Lower
         scores=replace(parts.scores, shares=True, fuses=False),
         product=replace(parts.product, shares=True, fuses=False),
     )
-    plan = _Plan(ctx, [])
+    plan = Plan(ctx)
     cuts = _cuts(ctx, parts, plan)
     scores, product = _products(ctx, parts, cuts, plan)
 
-    def nest(pick: Callable[[_Value], Expr]) -> ChainNest:
+    def nest(pick: Callable[[Planned], Expr]) -> ChainNest:
         first, second = (
             Blocking(**{name: pick(value) for name, value in g.items()}) for g in (scores, product)
         )
@@ -85,48 +86,17 @@ def _chosen(ctx: Context, panel: Panel) -> ContractionChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
-    """A value as the plan has it, and as phases read it."""
-
-    in_plan: Expr
-    in_phase: Expr
-
-    @staticmethod
-    def of(value: int) -> _Value:
-        return _Value(b.c64(value), b.c64(value))
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What a plan declares and leaves for phases."""
-
-    ctx: Context
-    stmts: list[Stmt]
-    count: int = 0
-
-    def keep(self, name: str, value: Expr) -> _Value:
-        """Return a value that phases read too."""
-        if b.value_of(value) is not None:
-            return _Value(value, value)
-        param = self.ctx.param_base + self.count
-        self.count += 1
-        var = b.i64(self.ctx.operands.local(f"{self.ctx.prefix}_{name}"))
-        self.stmts += [Let(var, value), b.set_param(param, var)]
-        return _Value(var, b.plan_param(param))
-
-
-@dataclass(frozen=True, slots=True)
 class _Cuts:
     """Rows of a register tile and its vectors, rows of a block and of a task, tasks a matrix."""
 
     scores: tuple[int, int]
     product: tuple[int, int]
-    block: _Value
-    each: _Value
-    count: _Value
+    block: Planned
+    each: Planned
+    count: Planned
 
 
-def _cuts(ctx: Context, parts: Parts, plan: _Plan) -> _Cuts:
+def _cuts(ctx: Context, parts: Parts, plan: Plan) -> _Cuts:
     """Return blocks that leave the caches to the factors, tasks enough for the threads."""
     first, second = (
         (c.mr, c.nv)
@@ -153,20 +123,20 @@ def _cuts(ctx: Context, parts: Parts, plan: _Plan) -> _Cuts:
 
 
 def _products(
-    ctx: Context, parts: Parts, cuts: _Cuts, plan: _Plan
-) -> tuple[dict[str, _Value], dict[str, _Value]]:
+    ctx: Context, parts: Parts, cuts: _Cuts, plan: Plan
+) -> tuple[dict[str, Planned], dict[str, Planned]]:
     """Return the blocking of both products, by the names of its fields.
 
     The first one's b is packed once a task, the second one's for each block and only if it has to.
     """
     x, y = parts.scores.extents(), parts.product.extents()
-    one = _Value.of(1)
+    one = Planned.of(1)
     depth = plan.keep("depth", b.max64(x.k, 1))
     columns = plan.keep("columns", x.n)
     first = {
-        "mr": _Value.of(cuts.scores[0]),
-        "nv": _Value.of(cuts.scores[1]),
-        "pack_a": _Value.of(int(x.packs_a)),
+        "mr": Planned.of(cuts.scores[0]),
+        "nv": Planned.of(cuts.scores[1]),
+        "pack_a": Planned.of(int(x.packs_a)),
         "pack_b": plan.keep("pack_b", packs_b(x, ctx.machine, b.c64(cuts.scores[0]))),
         "kc": depth,
         "mb": cuts.block,
@@ -174,22 +144,22 @@ def _products(
         "nc": columns,
         "mt": cuts.count,
         "nt": one,
-        "method": _Value.of(PANEL),
+        "method": Planned.of(PANEL),
         "strip": depth,
     }
     deep = plan.keep("pass", pass_depth(y))
     second = {
-        "mr": _Value.of(cuts.product[0]),
-        "nv": _Value.of(cuts.product[1]),
-        "pack_a": _Value.of(int(y.packs_a)),
-        "pack_b": _Value.of(int(y.packs_b)),
+        "mr": Planned.of(cuts.product[0]),
+        "nv": Planned.of(cuts.product[1]),
+        "pack_a": Planned.of(int(y.packs_a)),
+        "pack_b": Planned.of(int(y.packs_b)),
         "kc": deep,
         "mb": cuts.block,
         "mc": cuts.block,
         "nc": plan.keep("width", y.n),
         "mt": one,
         "nt": one,
-        "method": _Value.of(PANEL),
+        "method": Planned.of(PANEL),
         "strip": deep,
     }
     return first, second

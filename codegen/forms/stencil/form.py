@@ -20,6 +20,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
+from tcdsl.codegen.forms.base.planned import Plan
 from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
@@ -28,7 +29,7 @@ from tcdsl.codegen.forms.stencil.nest import StencilNest, units_of
 from tcdsl.codegen.forms.stencil.pieces import Piece, pieces_of
 from tcdsl.codegen.forms.stencil.problem import MOST_ROWS, Stencil, asked_taps, reloads
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
+from tcdsl.codegen.loops.loopir import Expr, Return
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import TASK_NS, divided_ns
 from tcdsl.codegen.program.affine import affine_of
@@ -164,7 +165,10 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     rows, vectors = int(values["rows"]), int(values["vectors"])
     pieces = [replace(p, stencil=_walked(p.ctx, p.stencil, vectors)) for p in _required(ctx)]
     widest = _walked(ctx, _widest(ctx), vectors)
-    plan, cut = _cut(ctx, widest, rows, vectors, int(values.get("parts", _ANY)))
+    cut = _cut(ctx, widest, rows, vectors, int(values.get("parts", _ANY)))
+    plan = Plan(ctx)
+    height = plan.keep("height", cut.unit_rows)
+    cut = replace(cut, unit_rows=height.in_phase)
     nests: list[StencilNest] = []
     functions, phases = [], []
     for p in pieces:
@@ -177,7 +181,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
                 functions.append(function)
                 phases.append(phase)
     name = f"{ctx.prefix}_stencil"
-    units, loop = units_of(nests)
+    units, loop = units_of(nests, plan, height.in_plan)
     inner = b.block(*(n.held() for n in nests), loop)
     body = b.block(ctx.operands.declare(inner), Return(b.const(0, INT32)))
     functions.append(b.phase_function(name, body))
@@ -196,25 +200,26 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         title=" ".join(words),
         functions=tuple(functions),
         phases=tuple(phases),
-        plan=tuple(plan),
+        plan=tuple(plan.stmts),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
+        params_used=plan.count,
     )
 
 
 def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
     """Return what of the values decides the nest: its cut."""
     rows, vectors = int(values["rows"]), int(values["vectors"])
-    return FORM.name, _cut(ctx, _widest(ctx), rows, vectors, int(values.get("parts", _ANY)))[1]
+    return FORM.name, _cut(ctx, _widest(ctx), rows, vectors, int(values.get("parts", _ANY)))
 
 
-def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> tuple[list[Stmt], Cut]:
+def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> Cut:
     """Return the rows and lanes of a unit: worth a task, and enough of them for all threads."""
     lanes = _lanes(ctx, s)
     wide = lanes * vectors
     along = wide if s.is_still else ceil(_LONG_LINE / wide) * wide
     if s.row is None:
-        return [], Cut(rows, vectors, b.c64(1), b.c64(along))
+        return Cut(rows, vectors, b.c64(1), b.c64(along))
     extent: Expr = ctx.operands.size(s.row.extent)
     line = b.min64(ctx.operands.size(s.lane.extent), along)
     points = max(1, int(4 * TASK_NS / point_ns(ctx, s)))
@@ -222,21 +227,21 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> tuple
     known, all_rows = b.value_of(height), b.value_of(extent)
     if parts != _ANY and all_rows is not None:
         count = _full(all_rows, max(1, -(-all_rows // parts)), rows)
-        return [], Cut(rows, vectors, b.c64(count), b.c64(along))
+        return Cut(rows, vectors, b.c64(count), b.c64(along))
     if known is not None and all_rows is not None:
         outer = prod(max(1, ctx.extent(r.extent)) for r in s.outer)
         if outer >= 16 * ctx.spec.threads and not ctx.machine.has_masks:
             known = max(known, _TALL // max(1, ctx.extent(s.lane.extent)))  # less often a border
         most = max(1, -(-all_rows // max(1, -(-4 * ctx.spec.threads // outer))))
         count = _full(all_rows, min(max(1, all_rows), max(rows, min(known, most))), rows)
-        return [], Cut(rows, vectors, b.c64(count), b.c64(along))
+        return Cut(rows, vectors, b.c64(count), b.c64(along))
     if s.outer and not ctx.machine.has_masks:
         outer_points = b.mul(*(ctx.operands.size(r.extent) for r in s.outer))
         many = b.compare(">=", outer_points, 16 * ctx.spec.threads)
         tall = b.div(b.c64(_TALL), b.max64(ctx.operands.size(s.lane.extent), 1))
         height = b.select(many, b.max64(height, tall), height)
     height = b.mul(b.ceil_div(height, rows), rows)
-    return [], Cut(rows, vectors, height, b.c64(along))
+    return Cut(rows, vectors, height, b.c64(along))
 
 
 def _full(extent: int, count: int, rows: int) -> int:

@@ -26,7 +26,7 @@ def is_repeatable(stencil: Stencil) -> bool:
     if stencil.lane.kind != "output":
         return False  # sums, each point of which counts once
     return not any(
-        s.base is not None or any(r.subs == s.subs and r.tensor not in made for r in s.reads())
+        s.resumes or any(r.subs == s.subs and r.tensor not in made for r in s.reads())
         for s in stencil.statements
     )
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from tcdsl.codegen.forms.base.planned import Plan, Planned
 from tcdsl.codegen.forms.stencil.inside import has_no_rest, has_parts_of
 from tcdsl.codegen.forms.stencil.lines import StencilLines, to_behind
 from tcdsl.codegen.forms.stencil.problem import asked_taps
 from tcdsl.codegen.forms.stencil.walk import Level
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Return, Stmt
+from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Return, Stmt, Var
 
 
 class StencilNest(StencilLines):
@@ -24,18 +25,17 @@ class StencilNest(StencilLines):
 
     # ---- units
 
-    def chunks(self) -> tuple[Expr, Expr]:
-        """Return into how many parts rows and lanes are cut."""
+    def chunks(self, unit_rows: Expr) -> tuple[Expr, Expr]:
+        """Return into how many parts rows and lanes are cut; unit_rows: as the plan has them."""
         size = self.ctx.operands.size
-        rows = (
-            b.c64(1) if self.row is None else b.ceil_div(size(self.row.extent), self.cut.unit_rows)
-        )
+        rows = b.c64(1) if self.row is None else b.ceil_div(size(self.row.extent), unit_rows)
         return rows, b.ceil_div(size(self.lane.extent), self.cut.unit_lanes)
 
-    def counts(self) -> list[Expr]:
+    def counts(self, plan: Plan, unit_rows: Expr) -> list[Planned]:
         """Return how many values a unit's outer indices have, and into how many parts it is cut."""
-        size = self.ctx.operands.size
-        return [*(size(r.extent) for r in self.stencil.outer), *self.chunks()]
+        outer = (self.ctx.operands.size(r.extent) for r in self.stencil.outer)
+        parts = zip(("rows", "lanes"), self.chunks(unit_rows), strict=True)
+        return [*(Planned(n, n) for n in outer), *(plan.keep(name, n) for name, n in parts)]
 
     def of_unit(self, found: Sequence[Expr]) -> tuple[list[Let], Stmt]:
         """Return the outer indices of a unit, and its points; found: its place in `counts`."""
@@ -145,22 +145,61 @@ class StencilNest(StencilLines):
         return b.block(level.stmts, loops)
 
 
-def units_of(nests: Sequence[StencilNest]) -> tuple[Expr, Stmt]:
-    """Return how many units nests have together, and the loop over them.
+def units_of(nests: Sequence[StencilNest], plan: Plan, unit_rows: Expr) -> tuple[Expr, Stmt]:
+    """Return how many units nests have together, as the plan counts them, and the loop over them.
 
     In a unit each nest runs through its own part, so that what they write lies in the cache: the
     pieces of a tensor. They have the same outer indices, of which one may have fewer values.
+    unit_rows: as the plan has them.
     """
-    every = [n.counts() for n in nests]
-    counts = [reduce(b.max64, same) for same in zip(*every, strict=True)]
+    every = [n.counts(plan, unit_rows) for n in nests]
+    counts = [_most(plan, same) for same in zip(*every, strict=True)]
     unit = b.i64(nests[0].local("unit"))
-    found = b.unravel(unit, counts)
+    extents = [n.in_phase for n in counts]
     inner: list[Stmt] = []
     outer: list[Let] = []
+    before, found, behind = _places(unit, extents, nests[0].local)
     for nest, own in zip(nests, every, strict=True):
         outer, points = nest.of_unit(found)
         asked = [
-            b.compare("<", at, n) for at, n, m in zip(found, own, counts, strict=True) if n != m
+            b.compare("<", at, n.in_phase)
+            for at, n, m in zip(found, own, counts, strict=True)
+            if n != m
         ]
         inner.append(b.when(b.all_of(*asked), points) if asked else points)
-    return b.mul(*counts), b.loop(unit, b.BEGIN, b.END, outer, inner)
+    loop: Stmt = b.loop(unit, b.BEGIN, b.END, outer, inner, behind)
+    if before:  # without units an extent may be 0
+        loop = b.when(b.compare("<", b.BEGIN, b.END), before, loop)
+    return b.mul(*(n.in_plan for n in counts)), loop
+
+
+def _most(plan: Plan, same: Sequence[Planned]) -> Planned:
+    """Return the largest of what several nests have of one index, or parts of it."""
+    most = reduce(b.max64, (n.in_plan for n in same))
+    found = next((n for n in same if n.in_plan == most), None)
+    return found or plan.keep("most", most)
+
+
+def _places(
+    unit: Var, extents: Sequence[Expr], local: Callable[[str], str]
+) -> tuple[list[Stmt], list[Expr], list[Stmt]]:
+    """Return what the first unit needs, the place of a unit, and how it moves on to the next.
+
+    Divisions by what is not known take longer than a unit of a small image: such places run like
+    an odometer.
+    """
+    if all(b.value_of(n) is not None for n in extents[1:]):
+        return [], b.unravel(unit, extents), []
+    before: list[Stmt] = []
+    places: list[Expr] = []
+    behind: list[Stmt] = []
+    for k, (extent, start) in enumerate(zip(extents, b.unravel(b.BEGIN, extents), strict=True)):
+        if b.value_of(extent) == 1:
+            places.append(b.c64(0))
+            continue
+        at = b.i64(local("at"))
+        places.append(at)
+        before.append(Let(at, start, mutable=True))
+        carry = b.when(b.compare("==", at, extent), Assign(at, b.c64(0)), behind)
+        behind = [Assign(at, b.c64(1), "+="), *([carry] if k else [])]
+    return before, places, behind

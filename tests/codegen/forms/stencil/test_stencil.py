@@ -387,7 +387,13 @@ def test_windows_over_the_same_points_are_one_nest() -> None:
 
 
 def way_back(
-    k: int, s: int, p: int, size: tuple[int, int] = (9, 37), last: str = "", named: bool = False
+    k: int,
+    s: int,
+    p: int,
+    size: tuple[int, int] = (9, 37),
+    last: str = "",
+    named: bool = False,
+    images: int = 2,
 ) -> Problem:
     """Return the way back of the maxima of windows, for any adjoint and any places.
 
@@ -400,9 +406,10 @@ def way_back(
       O(n,y,x{last}) max=! pad(I(n, {pixel}), -inf)
         where i in 0:{k}, j in 0:{k}, y in 0:{h}, x in 0:{w} }}"""
     behind = (3,) if last else ()
-    places = np.random.default_rng(k).integers(-1, k * k + 1, (2, h, w, *behind), np.int32)
-    image = ties(2, *size, *behind)
-    return problem(gradient(check(parse(text))).text, image, places, floats(2, h, w, *behind))
+    places = np.random.default_rng(k).integers(-1, k * k + 1, (images, h, w, *behind), np.int32)
+    image = ties(images, *size, *behind)
+    back = gradient(check(parse(text))).text
+    return problem(back, image, places, floats(images, h, w, *behind))
 
 
 def forms_of(p: Problem, *, exact: bool = True) -> list[tuple[str, str]]:
@@ -417,6 +424,20 @@ def test_pieces_that_strides_leave_are_one_nest(size: tuple[int, int], last: str
     of_any = forms_of(way_back(3, 2, 1, size, last, named=True), exact=False)
     assert len(exact) == len(of_any) == 4
     assert all(form.startswith("g0: stencil") for _, form in exact + of_any), (exact, of_any)
+
+
+@pytest.mark.cc
+def test_units_of_any_size_come_one_after_the_other() -> None:
+    """Divisions by unknown numbers take longer than a small image; the plan has the parts."""
+    p = way_back(3, 2, 1, (5, 21), named=True, images=70)
+    spec, host = spec_of(p, exact=False), detect()
+    config = compiler.default_config(p.program, spec, host, p.sizes)
+    text = compiler.emit_c(compiler.lower_generic(p.program, spec, config, host, p.sizes, "f"))
+    units = text[text.index("for (tc_i64 unit") : text.index("_plan(")]
+    assert not re.search(r"\w / \w|%", units)
+    assert "_back" in units  # lines of pieces are whole too
+    found = [p, way_back(3, 2, 1, (5, 9), named=True, images=0), way_back(2, 2, 0, (4, 3))]
+    differential([Case(q, exact=False) for q in found], terms=9)
 
 
 @pytest.mark.wide
