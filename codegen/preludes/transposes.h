@@ -87,7 +87,8 @@ TC_FN tc_i64 tc_quotient_i64(tc_i64 a, tc_i64 b) { return a < b ? 0 : a / b; }
  *
  * tc_fill: n times the point at from. tc_line: n points at from, from + step, ... tc_spread: n points to to, to + step, ... tc_turn: of
  * rows whose points at the same place are neighbours (from[r + c * step]), n points each, row r to
- * to + r * pitch; whole vectors of whole squares may be written there. */
+ * to + r * pitch; whole vectors of whole squares may be written there. tc_across: the same where
+ * nothing but these points may be written. */
 
 typedef tc_u8 tc_bytes_1 __attribute__((may_alias));
 typedef tc_u16 tc_bytes_2 __attribute__((may_alias));
@@ -126,6 +127,9 @@ TC_COPIES(1) TC_COPIES(2) TC_COPIES(4) TC_COPIES(8)
   __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
                                                             tc_i64 rows, tc_i64 n) {              \
     tc_turn_some_##B(to, pitch, from, step, rows, 0, n);                                          \
+  }                                                                                               \
+  TC_FN void tc_across_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step, tc_i64 rows, tc_i64 n) {          \
+    tc_turn_##B(to, pitch, from, step, rows, n);                                                  \
   }
 TC_TURNS(1) TC_TURNS(2)
 /* T: the float of B bytes: vectors of it are moved, never computed with. Rows and columns that make
@@ -154,7 +158,45 @@ TC_TURNS(1) TC_TURNS(2)
       tc_turn_some_##B(o, pitch, p, step, height, c, n);                                          \
     }                                                                                             \
   }
-#define TC_TURNS_OF(NS, NL) TC_TURNS_IN_SQUARES(4, f32, NS) TC_TURNS_IN_SQUARES(8, f64, NL)
+/* The last squares go back to be whole. Of rows shorter than a vector that lie behind each other all
+ * but the last are written whole, in their order: each one's end is the next one's begin. */
+#define TC_ACROSS_IN_SQUARES(B, T, N)                                                             \
+  __attribute__((noinline, unused)) static void tc_across_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step, \
+                                                              tc_i64 rows, tc_i64 n) {            \
+    const tc_i64 height = rows < N ? rows : N, width = n < N ? n : N;                             \
+    if (height * width < N * N / 4) return tc_turn_some_##B(to, pitch, from, step, rows, 0, n);   \
+    tc_m##N##T high = tc_tail_v##N##T(height), wide = tc_tail_v##N##T(width);                     \
+    for (tc_i64 r0 = 0; r0 < rows; r0 += N)                                                       \
+      for (tc_i64 c0 = 0; c0 < n; c0 += N) {                                                      \
+        const tc_i64 r = tc_min_i64(r0, rows - height), c = tc_min_i64(c0, n - width);            \
+        const tc_bytes_##B *at = (const tc_bytes_##B *)from + r + c * step;                       \
+        tc_bytes_##B *o = (tc_bytes_##B *)to + r * pitch + c;                                     \
+        tc_native_##T square[N];                                                                  \
+        if (height == N && width == N) {                                                          \
+          _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) {                                  \
+            __builtin_prefetch(at + (N + k) * step);                                              \
+            __builtin_memcpy(&square[k], at + k * step, sizeof square[k]);                        \
+          }                                                                                       \
+          tc_transpose_##T(square);                                                               \
+          _Pragma("GCC unroll 16") for (int k = 0; k < N; k++)                                    \
+            __builtin_memcpy(o + k * pitch, &square[k], sizeof square[k]);                        \
+          continue;                                                                               \
+        }                                                                                         \
+        _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) { /* the last column again and again */ \
+          square[k] = tc_loadm_v##N##T((const tc_##T *)at, high);                                 \
+          at += k + 1 < width ? step : 0;                                                         \
+        }                                                                                         \
+        tc_transpose_##T(square);                                                                 \
+        for (tc_i64 k = 0; k < height; k++, o += pitch)                                           \
+          if (width == N || (pitch == n && (r + k) * n + N <= rows * n))                          \
+            __builtin_memcpy(o, &square[k], sizeof square[k]);                                    \
+          else                                                                                    \
+            tc_storet_v##N##T((tc_##T *)o, wide, square[k]);                                      \
+      }                                                                                           \
+  }
+#define TC_TURNS_OF(NS, NL)                                                                       \
+  TC_TURNS_IN_SQUARES(4, f32, NS) TC_TURNS_IN_SQUARES(8, f64, NL)                                 \
+  TC_ACROSS_IN_SQUARES(4, f32, NS) TC_ACROSS_IN_SQUARES(8, f64, NL)
 TC_EXPAND(TC_TURNS_OF, TC_VL_f32, TC_VL_f64)
 
 #endif

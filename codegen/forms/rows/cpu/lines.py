@@ -199,6 +199,10 @@ class LineNest(RowNest):
             place = b.add(self.row_offset(linear), along)
             out.append(Let(begin, Offset(base, place, b.type_of(begin))))
         done = self.of_any_steps(rows)
+        if self.copied is not None:
+            there, here = self.copied
+            is_across = b.all_of(there.is_turned, b.compare("==", here.step, 1))
+            done = If(is_across, self.across_bands(rows), done)
         for still in reversed(self.known):
             as_known = b.all_of(
                 *(
@@ -252,6 +256,37 @@ class LineNest(RowNest):
             b.loop(band, 0, left, body, points, behind),
             step=_BAND,
         )
+
+    def across_bands(self, rows: tuple[Expr, Expr]) -> Stmt:
+        """Return the loop over bands of rows that are turned around on their way."""
+        assert self.copied is not None
+        start, left = b.i64(self.fresh("start")), b.i64(self.fresh("left"))
+        there, here = self.copied
+        source, target = (next(a for a, x in self.lines.items() if x is y) for y in (there, here))
+        turn = b.do(
+            f"tc_across_{here.size}",
+            self.place(target, start),
+            here.across,
+            self.place(source, start),
+            there.step,
+            left,
+            self.count,
+        )
+        return b.loop(
+            start, *rows, Let(left, b.min64(b.sub(rows[1], start), _BAND)), turn, step=_BAND
+        )
+
+    @property
+    def copied(self) -> tuple[_Line, _Line] | None:
+        """From where to where points are copied as they are, where that is all that is done."""
+        match [s.statement for w in self.space.aligned.sweeps for s in w.steps]:
+            case [s] if isinstance(s.value, typed.Read) and not s.resumes:
+                lines = [self.lines.get(a) for a in self.linear]
+                dtypes = {self.ctx.operands.memory_dtype(a[0]) for a in self.linear}
+                if len(lines) == 2 and len(dtypes) == 1 and None not in lines:
+                    source = self.lines[s.value.tensor, s.value.subs]
+                    return source, self.lines[s.target, s.subs]
+        return None
 
     def place(self, access: Access, row: Expr) -> Expr:
         """Return the address of the first point of a row."""

@@ -154,6 +154,43 @@ def test_any_layout_is_computed_within_its_memory(name: str, dtype: str) -> None
     held(name, dtype)
 
 
+COPY = "def f({t}(K,N,M) A) -> ({t}(K,N,M) O) {{ O(k,i,j) = A(k,i,j) }}"
+
+
+def turned(dtype: str) -> Iterator[Problem]:
+    kind = np.dtype(dtype if dtype != "float" else np.float32)
+    sides = (1, 2), (3, 5), (4, 4), (7, 9), (8, 8), (13, 11), (33, 5), (2, 17), (20, 3), (70, 130)
+    for n, m in (*sides, (0, 4), (4, 0)):
+        for how in (0, 1, 2, 5):
+            x = RNG.integers(0, 30, (2, n, m)).astype(kind)
+            outs = (placed(np.zeros(x.shape, kind), how),)
+            yield problem(COPY.format(t=dtype), placed(x, 3), outs=outs)
+
+
+def held_turned(dtype: str, cc: Compiler | None = None, machine: Machine | None = None) -> None:
+    first = next(turned(dtype))
+    spec = any_strides(first)
+    unit = compiler.lower(first.program, spec, Config(), machine or detect(), first.sizes, "k")
+    text = compiler.emit_c(unit)
+    assert "tc_across_" in text
+    address = load(compile_source(Source("across", text), cc), "k").address
+    for p in turned(dtype):
+        np.testing.assert_array_equal(call(address, p, 2, RNG)[0], expected(p)[0])
+
+
+@pytest.mark.cc
+@sampled("dtype", [t for t in TYPES if t != "float16"], keep=2, wide=4)
+def test_copies_that_are_turned_around_go_straight_to_their_place(dtype: str) -> None:
+    held_turned(dtype)
+
+
+@pytest.mark.cc
+@pytest.mark.wide
+@pytest.mark.parametrize("width", [32, 16])
+def test_so_they_do_in_narrower_vectors(width: int) -> None:
+    held_turned("float", *narrower(width))
+
+
 @pytest.mark.cc
 @sampled("width", [32, 16], keep=1, wide=0)
 @sampled("dtype", ["float16", "float", "double"], keep=0, wide=1)
