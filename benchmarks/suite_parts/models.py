@@ -151,6 +151,11 @@ def _gradients() -> Iterator[Workload]:
     yield back(windows.depthwise(8, 64, 56, 3, 1, 1))
     yield back(windows.pool("max", 8, 64, 112, 3, 2, 1))
     yield back(windows.pool("average", 8, 64, 56, 3, 1, 1))
+    for kind in ("max", "average"):
+        yield back(windows.pool(kind, 8, 64, 56, 2, 2, 0))
+    yield back(windows.conv(8, 1, 16, 16, (28, 28), (3, 3), 1, 1))
+    yield back(windows.conv(8, 1, 32, 16, (28, 28), (1, 1)))
+    yield back(windows.channels_last())
     yield _simple("softmax 1024x1024", SOFTMAX, lambda t, x: t.softmax(x, 1), (1024, 1024))
     yield _simple(
         "log softmax 1024x1000", rows.LOG_SOFTMAX, lambda t, x: t.log_softmax(x, 1), (1024, 1000)

@@ -170,7 +170,8 @@ def _volume() -> Workload:
     )
 
 
-def _channels_last() -> Workload:
+def channels_last() -> Workload:
+    """Return a depthwise convolution of images whose channels lie next to each other."""
     text = definition(
         "depthwise",
         "float(N,H,W,C) I, float(3,3,C) K",
@@ -221,7 +222,7 @@ def workloads() -> Iterator[Workload]:
     yield depthwise(8, 128, 56, 3, 2, 1)
     yield depthwise(1, 256, 14, 5, 1, 2)
     yield depthwise(8, 96, 28, 7, 1, 3)
-    yield _channels_last()
+    yield channels_last()
     yield pool("max", 32, 64, 56, 2, 2, 0)
     yield pool("max", 8, 64, 112, 3, 2, 1)
     yield pool("argmax", 8, 64, 112, 3, 2, 1)
