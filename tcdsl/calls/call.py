@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from math import prod
 from typing import Any, NamedTuple
@@ -20,9 +20,10 @@ from tcdsl.calls.operands.arguments import (
     contiguous,
     element_strides,
     is_addressable,
+    layout_by,
     layout_of,
 )
-from tcdsl.calls.operands.collapse import View
+from tcdsl.calls.operands.collapse import View, in_c_order
 from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.calls.operands.overlap import is_same_view, may_share
@@ -55,12 +56,14 @@ class KernelCall:
     operands : per parameter, an array whose elements lie at multiples of their size, or a number.
     All arrays lie on the host, or all on one device: where the variant is for.
     outs : the caller's buffers; None where fresh ones are wanted.
+    laid : per return, the strides in elements of a fresh one, None for C order; or None for all.
     """
 
     variant: Variant
     sizes: Mapping[str, int]
     operands: tuple[Any, ...]
     outs: Outputs | None = None
+    laid: tuple[tuple[int, ...] | None, ...] | None = None
 
     @staticmethod
     def of(
@@ -101,7 +104,11 @@ class KernelCall:
             for o, t in zip(self.operands, params, strict=True)
         ]
         if self.outs is None:
-            layouts += [contiguous(len(shape)) for _, shape in self.return_types]
+            for (_, shape), strides in self._fresh:
+                if strides is None or not prod(shape):
+                    layouts.append(contiguous(len(shape)))
+                else:
+                    layouts.append(layout_by(shape, strides))
         else:
             layouts += [layout_of(o) for o in self.outs]
         return Spec(
@@ -121,14 +128,26 @@ class KernelCall:
             element_strides(o) if t.shape else ()
             for o, t in zip(self.operands, signature.params, strict=True)
         ]
-        outs = None if self.outs is None else [element_strides(o) for o in self.outs]
+        outs: list[tuple[int, ...]] | None = None
+        if self.outs is not None:
+            outs = [element_strides(o) for o in self.outs]
+        elif self.laid is not None:
+            outs = [in_c_order(shape) if s is None else s for (_, shape), s in self._fresh]
         return view_of(signature, self.sizes, inputs, outs, [s for _, s in self.return_types])
+
+    @property
+    def _fresh(
+        self,
+    ) -> Iterable[tuple[tuple[np.dtype[Any], tuple[int, ...]], tuple[int, ...] | None]]:
+        """Types, shapes and strides of fresh returns; strides None for C order."""
+        laid = (None,) * len(self.return_types) if self.laid is None else self.laid
+        return zip(self.return_types, laid, strict=True)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells this call's entry from others of the same definition."""
         places = tuple([(a.shape, a.strides) for a in self._arrays])
-        return (self.variant, tuple(self.sizes.values()), places, self.outs is None)
+        return (self.variant, tuple(self.sizes.values()), places, self.outs is None, self.laid)
 
     def check_memory(self) -> None:
         """Refuse what no memory holds, and what addresses of 64 bits would not count right.
@@ -198,7 +217,7 @@ class KernelCall:
             for o, t in zip(self.operands, checked.params, strict=True)
         )
         if self.outs is None:
-            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in self.return_types)
+            returns: tuple[ArrayForm, ...] = tuple((*form, laid) for form, laid in self._fresh)
         else:
             returns = tuple(map(_form, self.outs))
         sizes, strides = tuple(self.sizes[s] for s in checked.sizes), None

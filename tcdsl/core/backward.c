@@ -33,6 +33,18 @@ static PyObject *hooked(PyObject *hooks, PyObject *g, int nr) { /* steals g */
   return r;
 }
 
+/* Whether a gradient lies as its leaf does; one of a leaf with gaps is in C order. */
+static int lies_as(const Tensor *leaf, const Tensor *g) {
+  tc_i64 span = 1;
+  int is_alike = 1;
+  if (leaf->head.flags & g->head.flags & TENSOR_DENSE) return 1;
+  for (int d = 0; d < rank_of(&g->head); d++) {
+    span += (leaf->head.dims[d] - 1) * strides_of(leaf)[d];
+    is_alike &= g->head.dims[d] == 1 || strides_of(leaf)[d] == strides_of(g)[d];
+  }
+  return span == leaf->head.count ? is_alike : (g->head.flags & TENSOR_DENSE) != 0;
+}
+
 /* Add to the gradient of a leaf; steals g. One that nobody else holds is kept as it is. */
 static int add_to_leaf(Tensor *t, PyObject *g) {
   if (t->grad) {
@@ -46,8 +58,8 @@ static int add_to_leaf(Tensor *t, PyObject *g) {
     Py_DecRef(old);
     return 0;
   }
-  if (!is_own(g) || !(((Tensor *)g)->head.flags & TENSOR_DENSE)) {
-    PyObject *copy = PyObject_Vectorcall(py.copy, &g, 1, NULL);
+  if (!is_own(g) || !lies_as(t, (Tensor *)g)) {
+    PyObject *two[] = {(PyObject *)t, g}, *copy = PyObject_Vectorcall(py.laid_as, two, 2, NULL);
     Py_DecRef(g);
     if (!(g = copy)) return -1;
   }

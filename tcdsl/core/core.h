@@ -98,6 +98,7 @@ static struct {
   PyObject *host, *gpu;  /* the device that shows the host's memory; (number) -> a GPU's */
   PyObject *add, *add_into; /* the sum of two gradients; into the first */
   PyObject *copy;        /* a dense copy */
+  PyObject *laid_as;     /* (leaf, gradient) -> a copy of the gradient in the layout of its leaf */
   PyObject *zeros, *one; /* of the form of a tensor */
   PyObject *fit;         /* (leaf, gradient) -> the gradient in the leaf's shape and type, or an error */
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */

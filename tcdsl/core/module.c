@@ -417,7 +417,8 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
     PyObject **at;
   } known[] = {{"size_type", &py.size_type}, {"dtypes", &py.dtypes}, {"bind", &py.bind},     {"add", &py.add},
                {"host", &py.host},           {"gpu", &py.gpu},
-               {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
+               {"add_into", &py.add_into},   {"copy", &py.copy},     {"laid_as", &py.laid_as}, {"zeros", &py.zeros},
+               {"one", &py.one},
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
                {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
                {"construct", &py.construct}, {"is_laid", &py.is_laid}, {"leaf_node", &py.leaf_node},

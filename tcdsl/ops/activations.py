@@ -14,6 +14,7 @@ from tcdsl.ops.internal import to
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.over import over
 from tcdsl.ops.spatial import without_rest
+from tcdsl.ops.strides import in_c_order
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -29,7 +30,7 @@ _not_above_0 = ops.op("not_above_0", vjp=None)
 _rrelu = ops.op("rrelu", vjp="rrelu_vjp")
 _prelu = ops.op("prelu")
 _prelu_of_one = ops.op("prelu_of_one")
-logsigmoid = ops.op("logsigmoid")
+logsigmoid = ops.op("logsigmoid", layout=in_c_order)
 _hardshrink = ops.op("hardshrink")
 _softshrink = ops.op("softshrink")
 tanhshrink = ops.op("tanhshrink")

@@ -25,6 +25,7 @@ from tcdsl.core.dtypes import DType, dtype_of
 from tcdsl.ops import on_device
 from tcdsl.ops.on_device import META
 from tcdsl.ops.recipes import Texted
+from tcdsl.ops.strides import Strides
 from tcdsl.ops.writing import any_recorded, unrecorded
 
 
@@ -60,6 +61,9 @@ class Placed(Texted, Protocol):
     lock: Lock
     calls_on_gpus: TensorCalls | None  # once there were some
 
+    def laid(self, call: KernelCall, values: Sequence[Any]) -> tuple[Strides | None, ...] | None:
+        """Return the strides of fresh results, None where all are in C order."""
+
     def write_recorded(self, values: tuple[Any, ...]) -> Any:
         """Write into a tensor by a call that is recorded."""
 
@@ -91,7 +95,8 @@ def run(
     elif outs is None and not any(isinstance(v, Tensor) and v.ndim for v in operands):
         result = _of_numbers(forms, values)
     else:
-        given = Arguments(operands, outs, forms.text.generics(dtype))
+        fresh = None if outs is not None else _laid_outputs(forms, values, dtype)
+        given = Arguments(operands, outs or fresh, forms.text.generics(dtype))
         result = _calls_of(forms)._call(given)
     for out in outs or ():
         written(out)
@@ -104,6 +109,21 @@ def run(
         recipe = forms.recipes.of(forms.text.variant(values, dtype), needs)
         record(forms.op.name, recipe, None, values, tuple(made), needs)
     return result
+
+
+def _laid_outputs(forms: Placed, values: Sequence[Any], dtype: DType) -> tuple[Tensor, ...] | None:
+    """Return outputs that lie as operands do, None where all are in C order."""
+    if all(v.is_contiguous() for v in values if isinstance(v, Tensor)):
+        return None
+    call = KernelCall(*forms.text.bind(forms.text.arrays(values, dtype), dtype), ())
+    laid = forms.laid(call, values)
+    if laid is None:
+        return None
+    number = next(v._device for v in values if isinstance(v, Tensor) and v._device) - 1
+    return tuple(
+        on_device.empty(shape, _type_of(kind), number, strides)
+        for (kind, shape), strides in zip(call.return_types, laid, strict=True)
+    )
 
 
 def _calls_of(forms: Placed) -> TensorCalls:
@@ -141,8 +161,10 @@ def _forms_alone(
     """Return what a call gives of tensors without memory: tensors of the right forms."""
     variant, sizes = forms.text.bind(forms.text.arrays(values, dtype), dtype)
     call = KernelCall(variant, sizes, ())
+    laid = forms.laid(call, values) or (None,) * len(call.return_types)
     made = tuple(
-        on_device.empty(shape, _type_of(kind), META - 1) for kind, shape in call.return_types
+        on_device.empty(shape, _type_of(kind), META - 1, strides)
+        for (kind, shape), strides in zip(call.return_types, laid, strict=True)
     )
     if outs is not None:
         call.check_outputs([o._array() for o in outs])

@@ -11,11 +11,11 @@ from tcdsl.chance.generator import Generator, source_of
 from tcdsl.core import Tensor, fresh, is_grad_enabled, made_by
 from tcdsl.core.dtypes import float32
 from tcdsl.ops import drawing
-from tcdsl.ops.formats import order_of_strides
 from tcdsl.ops.node_names import node_name
 from tcdsl.ops.on_device import META
 from tcdsl.ops.ranges_of_chance import low_and_count, span
 from tcdsl.ops.rules import first, not_for
+from tcdsl.ops.strides import order_of_strides
 from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)

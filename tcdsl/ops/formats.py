@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tcdsl.calls.operands.collapse import Strides
 from tcdsl.core import Tensor, setup
+from tcdsl.ops.strides import CHANNELS_LAST, in_order, is_laid_in, laid, strides_of_copy
 
-__all__ = ["FORMATS", "MemoryFormat", "is_laid", "order_of"]
+__all__ = ["FORMATS", "MemoryFormat", "is_laid", "strides_in"]
 
 
 class MemoryFormat:
@@ -25,7 +27,7 @@ class MemoryFormat:
 
 _contiguous_format = MemoryFormat("contiguous_format")
 _preserve_format = MemoryFormat("preserve_format")
-_channels_last = MemoryFormat("channels_last", (0, 2, 3, 1))
+_channels_last = MemoryFormat("channels_last", CHANNELS_LAST)
 _channels_last_3d = MemoryFormat("channels_last_3d", (0, 2, 3, 4, 1))
 FORMATS = {
     "contiguous_format": _contiguous_format,
@@ -44,8 +46,8 @@ def _checked(memory_format: object, name: str) -> MemoryFormat:
     return memory_format
 
 
-def order_of(memory_format: object, input: Tensor | Sequence[int], name: str) -> tuple[int, ...]:
-    """Return the dimensions of a new tensor, the outermost in memory first.
+def strides_in(memory_format: object, input: Tensor | Sequence[int], name: str) -> Strides | None:
+    """Return the strides of a new dense tensor, None for C order.
 
     Parameters
     ----------
@@ -63,37 +65,17 @@ def order_of(memory_format: object, input: Tensor | Sequence[int], name: str) ->
     RuntimeError
         If it is one for tensors of another rank, or preserves what is not there.
     """
-    rank = input.ndim if isinstance(input, Tensor) else len(input)
     if memory_format is None:
-        return tuple(range(rank))
+        return None
     wanted = _checked(memory_format, name)
+    shape = tuple(input.shape) if isinstance(input, Tensor) else tuple(input)
     if wanted is _preserve_format:
         if not isinstance(input, Tensor):
             raise RuntimeError("unsupported memory format Preserve")
-        return order_of_strides(input.stride())
-    if wanted.order and rank != len(wanted.order):
+        return strides_of_copy(shape, [laid(input)])
+    if wanted.order and len(shape) != len(wanted.order):
         raise RuntimeError(f"required rank {len(wanted.order)} tensor to use {wanted._name} format")
-    return wanted.order or tuple(range(rank))
-
-
-def order_of_strides(strides: Sequence[int]) -> tuple[int, ...]:
-    """Return dimensions from the longest stride to the shortest.
-
-    One that is repeated, of stride 0, is compared with none and stays where it is; two others that
-    are out of order change places across it, as in PyTorch.
-    """
-    order = list(range(len(strides)))[::-1]  # the shortest first
-    for last in range(1, len(order)):
-        at = last
-        for before in range(last - 1, -1, -1):
-            inner, outer = strides[order[before]], strides[order[at]]
-            if not inner or not outer or inner == outer:
-                continue
-            if inner < outer:
-                break
-            order[before], order[at] = order[at], order[before]
-            at = before
-    return tuple(order[::-1])
+    return in_order(shape, wanted.order) if wanted.order else None
 
 
 def is_laid(input: Tensor, memory_format: object = _contiguous_format) -> bool:
@@ -101,15 +83,7 @@ def is_laid(input: Tensor, memory_format: object = _contiguous_format) -> bool:
     order = _checked(memory_format, "is_contiguous").order
     if not order:
         return input.is_contiguous()
-    if input.ndim != len(order):
-        return False
-    step = 1
-    for d in reversed(order):
-        if input.shape[d] != 1:
-            if input.stride(d) != step:
-                return False
-            step *= input.shape[d]
-    return True
+    return input.ndim == len(order) and is_laid_in(laid(input), order)
 
 
 def strides_say(input: Tensor, memory_format: MemoryFormat) -> bool:

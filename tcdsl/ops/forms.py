@@ -20,6 +20,7 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.kinds import Kinds
+from tcdsl.calls.operands.collapse import Strides
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.calls.to_come import Begun
@@ -52,6 +53,7 @@ from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.node_names import name_by_form, node_name
 from tcdsl.ops.recipes import Recipes
 from tcdsl.ops.rules import broadcast
+from tcdsl.ops.strides import is_plain, laid
 from tcdsl.ops.typed import TypedText
 from tcdsl.ops.writing import (
     any_recorded,
@@ -261,6 +263,8 @@ class Forms:
             raise as_runtime_error(error) from None
         if outs is not None:
             call = replace(call, outs=self._written(call, outs))
+        else:
+            call = replace(call, laid=self.laid(call, values))
         if self.meaning.is_tunable:
             record.noted(self, call)
         if self.begun:
@@ -278,6 +282,16 @@ class Forms:
             return self.op.run(entry, values, outs)
         except MemoryError:
             raise as_runtime_error(call.no_memory()) from None
+
+    def laid(self, call: KernelCall, values: Sequence[Any]) -> tuple[Strides | None, ...] | None:
+        """Return the strides of fresh results, None where all are in C order."""
+        found = call.variant.signature.pointwise
+        if found is None or all(is_plain(laid(v)) for v in values if isinstance(v, Tensor)):
+            return None
+        (_, shape), *more = call.return_types
+        operands = self.text.laid(values, found.places, shape)
+        strides = self.meaning.layout(shape, operands)
+        return None if strides is None else (strides,) * (1 + len(more))
 
     def _apart(self, args: tuple[Any, ...]) -> list[Any] | None:
         """Return operands with copies of what lies in the target and is read elsewhere there."""
@@ -374,6 +388,9 @@ class Forms:
             check_castable(made.dtype, target.dtype)
             if tuple(target.shape) != tuple(made.shape):
                 target.resize_(made.shape)
+                if made.stride() != target.stride():  # of a result that lies as operands do
+                    at = target.storage_offset()
+                    target.data = target.detach().as_strided(made.shape, made.stride(), at)
             target.copy_(made)
         return outs[0] if len(outs) == 1 else self.result(outs)
 

@@ -10,6 +10,7 @@ from tcdsl.core import Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
+from tcdsl.ops.strides import Layout, strides_of_result
 
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]
@@ -30,6 +31,7 @@ class Meaning:
     integers: str | None = None  # the definition that serves where the type is no float
     bools: str | None = None  # and where it is bool
     backward: str = ""  # the definition that somebody wrote as the way back of this one
+    layout: Layout = strides_of_result  # of what is computed element by element
     keeps_numbers: bool = False  # whether numbers in the place of tensors outlive the way back
     is_tunable: bool = False  # whether a recording of what is to be tuned sees its calls
 

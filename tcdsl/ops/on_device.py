@@ -13,7 +13,17 @@ from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Memory, Place, Shape
 from tcdsl.codegen.machine.gpu import Gpu
-from tcdsl.core import GRAD, Recipe, Tensor, from_numpy, is_grad_enabled, lent, record, setup
+from tcdsl.core import (
+    GRAD,
+    Recipe,
+    Tensor,
+    from_numpy,
+    is_grad_enabled,
+    lent,
+    record,
+    set_base,
+    setup,
+)
 from tcdsl.core import empty as host_empty
 from tcdsl.core.dtypes import DType
 
@@ -96,19 +106,29 @@ def as_array(tensor: Tensor) -> DeviceArray:
 # ---- made and moved
 
 
-def empty(shape: tuple[int, ...], dtype: DType, number: int) -> Tensor:
-    """Return a tensor of undefined contents in the memory of a GPU, or of a form alone."""
+def empty(
+    shape: tuple[int, ...], dtype: DType, number: int, strides: Shape | None = None
+) -> Tensor:
+    """Return a tensor of undefined contents in the memory of a GPU, or of a form alone.
+
+    strides: of a dense tensor; None for C order.
+    """
     if number + 1 == META:
-        return _form_alone(shape, dtype)
+        return _form_alone(shape, dtype, strides)
     there = device(number)
     with there.active():
-        return there.empty(shape, dtype.numpy)
+        if strides is None:
+            return there.empty(shape, dtype.numpy)
+        row = there.empty((math.prod(shape),), dtype.numpy)
+    made: Tensor = row.as_strided(shape, strides)
+    set_base(made, None)  # nothing else shows that memory
+    return made
 
 
-def _form_alone(shape: tuple[int, ...], dtype: DType) -> Tensor:
-    """Return a tensor without memory, in C order."""
+def _form_alone(shape: tuple[int, ...], dtype: DType, strides: Shape | None = None) -> Tensor:
+    """Return a tensor without memory; strides None for C order."""
     steps = [max(1, n) for n in shape]
-    strides = tuple(math.prod(steps[d + 1 :]) for d in range(len(shape)))
+    strides = strides or tuple(math.prod(steps[d + 1 :]) for d in range(len(shape)))
     size = math.prod(shape) * dtype.itemsize
     return lent(None, 0, size, shape, strides, dtype.numpy.num, META, False)
 
@@ -122,9 +142,7 @@ def on_host(tensor: Tensor) -> Tensor:
     """Return a copy of a tensor of a GPU in the host's memory; it waits for the GPU."""
     if tensor._device == META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    source = tensor.detach()
-    if not source.is_contiguous():
-        source = source.clone()
+    source = tensor.detach().contiguous()
     values = np.empty(tuple(source.shape), source.dtype.numpy)
     there = device(tensor._device - 1)
     with there.active():

@@ -24,6 +24,7 @@ from tcdsl.ops.arguments import faced, with_numpys_names
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.meaning import Meaning, Slow, Spread, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
+from tcdsl.ops.strides import Layout, strides_of_result
 from tcdsl.ops.writing import any_recorded, check_castable
 
 PUBLIC: dict[str, Any] = {}  # functions of the package, by name
@@ -69,6 +70,7 @@ class Family:
         bools: str | None = None,
         inplace: bool = False,
         keeps_numbers: bool = False,
+        layout: Layout = strides_of_result,
         aliases: Sequence[str] = (),
         on: Sequence[str] = ("torch", "Tensor"),
         inplace_on: Sequence[str] | None = None,
@@ -76,7 +78,7 @@ class Family:
         """Return the op of a row, and make it public."""
         meaning = Meaning(
             types, shape, vjp, tuple(saves), slow, spread, integers=integers, bools=bools,
-            keeps_numbers=keeps_numbers,
+            keeps_numbers=keeps_numbers, layout=layout,
         )  # fmt: skip
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
@@ -98,12 +100,14 @@ class Family:
         spread: Spread | None = None,
         integers: str | None = None,
         bools: str | None = None,
+        layout: Layout = strides_of_result,
         writes: bool = False,
     ) -> Op:
         """Return the op of a definition that no name stands for: of use to slow paths."""
         meaning = Meaning(
-            types, shape, vjp, tuple(saves), spread=spread, integers=integers, bools=bools
-        )
+            types, shape, vjp, tuple(saves), spread=spread, integers=integers, bools=bools,
+            layout=layout,
+        )  # fmt: skip
         made = self._made(text, text, meaning, writes=writes)
         made.__dict__["__module__"] = f"tcdsl.ops.{self.path.stem}"
         return made

@@ -9,6 +9,7 @@ import numpy as np
 
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.operands.collapse import walked
 from tcdsl.core import FORM, Tensor
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
@@ -18,6 +19,10 @@ from tcdsl.ops.arguments import any_rank, wrapped_to
 from tcdsl.ops.faults import as_runtime_error
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.rules import computing, not_for
+from tcdsl.ops.strides import Laid, laid
+from tcdsl.ops.writing import any_recorded
+
+Places = tuple[int | None, ...]
 
 
 class TypedText:
@@ -53,7 +58,8 @@ class TypedText:
         names, given = {g.name for g in definition.generics}, self.variables.values()
         self._has_result_type = "R" in names and "R" not in given
         self._has_computing_type = "Wide" in names
-        self._wrapping = any_rank(definition) & self.variables.keys()
+        self._any_rank = any_rank(definition)
+        self._wrapping = self._any_rank & self.variables.keys()
         standing = frozenset() if meaning.keeps_numbers else self._wrapping
         self.standing = sum(1 << i for i, p in enumerate(self.params) if p in standing)
 
@@ -76,7 +82,11 @@ class TypedText:
             return value.to(computing(dtype))
         if self.variables.get(param) != "T" or not isinstance(value, Tensor):
             return value
-        return value if value.dtype is dtype else value.to(dtype)
+        if value.dtype is dtype:
+            return value
+        if 0 in value.stride() and not any_recorded((value,)):
+            return _once(value).to(dtype).expand(value.shape)  # which tells as little of a layout
+        return value.to(dtype)
 
     def wrapped(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
         """Return operands with integers that their type does not hold wrapped; None if all fit."""
@@ -96,6 +106,30 @@ class TypedText:
             with np.errstate(over="ignore"):  # inf, as elements would be
                 return np.asarray(value).astype(held.numpy)
         return np.asarray(value)
+
+    def laid(
+        self, values: Sequence[Any], places: Sequence[Places | None], shape: tuple[int, ...]
+    ) -> list[Laid]:
+        """Return how operands lie that are walked with a result of this shape, gradients first.
+
+        A number where a tensor may stand is one of rank 0. What no element is read of tells
+        nothing, unless nothing else does.
+
+        Parameters
+        ----------
+        places : sequence of Places
+            Of the parameters, as `Pointwise` has them; more may follow.
+        """
+        found: list[tuple[bool, bool, Laid]] = []
+        for param, value, at in zip(self.params, values, places, strict=False):
+            if isinstance(value, Tensor):
+                is_read = at is not None or not value.ndim
+                found.append((is_read, param.startswith("d_"), _walked(laid(value), at, shape)))
+            elif param in self._any_rank:
+                found.append((True, False, Laid((), ())))
+        if any(is_read and one.shape for is_read, _, one in found):
+            found = [one for one in found if one[0]]
+        return [one for *_, one in sorted(found, key=lambda one: not one[1])]
 
     def bind(self, arrays: Sequence[Any], dtype: DType) -> tuple[Variant, dict[str, int]]:
         """Return the definition bound to the types of these operands, and their sizes."""
@@ -125,6 +159,23 @@ class TypedText:
             FORM + code if code < FORM and p not in read else code
             for p, code in zip(self.params, taken, strict=True)
         )
+
+
+def _once(tensor: Tensor) -> Tensor:
+    """Return a tensor without what repeats its elements."""
+    for d, (n, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        tensor = tensor.narrow(d, 0, 1) if n > 1 and not stride else tensor
+    return tensor
+
+
+def _walked(operand: Laid, places: Places | None, shape: tuple[int, ...]) -> Laid:
+    """Return an operand whose dimensions are the last ones of a result, as those of others."""
+    missing = len(shape) - len(operand.shape)
+    if places is None or all(p in (None, missing + d) for d, p in enumerate(places)):
+        return operand
+    strides = walked(places, operand.strides, len(shape))
+    at = dict(zip(places, operand.shape, strict=True))
+    return Laid(tuple([at.get(d, 1) for d in range(len(shape))]), strides)
 
 
 def _accessed(statement: Any) -> set[str]:

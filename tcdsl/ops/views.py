@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from tcdsl.core import FORM, GRAD, INPUT, Op, Recipe, Tensor, View, view
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.arguments import listed_as, with_numpys_names
-from tcdsl.ops.internal import clone
+from tcdsl.ops.internal import clone, dense
 from tcdsl.ops.retyped import as_type
 from tcdsl.ops.table import op_of_text, publish
 
@@ -388,7 +388,7 @@ def reshape(input: Tensor, *sizes: Any) -> Tensor:
     """Return the same elements in another shape; copied only where no view serves."""
     wanted = _sizes(input, _listed(sizes))
     found = plain(reshape, input, wanted)
-    return view_as_shape(clone(input), wanted) if found is None else found
+    return view_as_shape(dense(input), wanted) if found is None else found
 
 
 @viewed("ViewBackward0", "merged", _reshaped, FORM)
@@ -405,7 +405,7 @@ def contiguous(input: Tensor, memory_format: object = None) -> Tensor:
     """Return a tensor in C order, or in that of a memory format: itself, or a copy."""
     made: Tensor
     if memory_format is None:
-        made = input if input.is_contiguous() else clone(input)
+        made = input if input.is_contiguous() else dense(input)
     elif input.is_contiguous(memory_format=memory_format):
         made = input
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,9 @@ from tcdsl import core
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling, internal, on_device
-from tcdsl.ops.formats import FORMATS, order_of
+from tcdsl.ops.formats import FORMATS, strides_in
 from tcdsl.ops.rules import default_float
+from tcdsl.ops.strides import Strides
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import CPU, Device, default_device, place_of
 
@@ -131,9 +133,9 @@ def empty(
     shape = size_of(sizes, size)
     if memory_format is None:
         return finished(blank(shape, dtype, device, out), requires_grad, out)
-    order = order_of(memory_format, shape, "empty")
+    strides = strides_in(memory_format, shape, "empty")
     kind = default_float() if dtype is None else dtype
-    return finished(_in_order(shape, order, kind, place_of(device)), requires_grad)
+    return finished(_laid(shape, strides, kind, place_of(device)), requires_grad)
 
 
 def zeros(
@@ -197,14 +199,13 @@ def type_of_number(number: object) -> DType:
     return dtypes.int64 if isinstance(number, int) else default_float()
 
 
-def _in_order(shape: Sequence[int], order: tuple[int, ...], dtype: DType, place: int) -> Tensor:
-    """Return a tensor of undefined contents, its dimensions in an order in memory."""
-    made = empty_at(tuple(shape[d] for d in order), dtype, place)
-    if order == tuple(range(len(shape))):
-        return made
-    turned = made.permute([order.index(d) for d in range(len(shape))])
-    core.set_base(turned, None)  # nothing else shows that memory
-    return turned
+def _laid(shape: tuple[int, ...], strides: Strides | None, dtype: DType, place: int) -> Tensor:
+    """Return a dense tensor of undefined contents; strides None for C order."""
+    if strides is None:
+        return empty_at(shape, dtype, place)
+    made = empty_at((math.prod(shape),), dtype, place).as_strided(shape, strides)
+    core.set_base(made, None)  # nothing else shows that memory
+    return made
 
 
 def like(
@@ -213,9 +214,7 @@ def like(
     """Return a tensor to fill of another's shape, by default in the order that its strides say."""
     place = input._device if device is None else place_of(device)
     kind = input.dtype if dtype is None else dtype
-    if memory_format is _preserve and input.is_contiguous():
-        return empty_at(tuple(input.shape), kind, place)
-    return _in_order(input.shape, order_of(memory_format, input, "empty_like"), kind, place)
+    return _laid(tuple(input.shape), strides_in(memory_format, input, "empty_like"), kind, place)
 
 
 def is_like(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -184,10 +185,13 @@ def layout_of(array: Operand) -> Layout:
     as unit or zero. But the stride of the last dimension is the one with which joined dimensions
     are walked, so an outer dimension joins a last one of extent 1 only where their strides agree.
     """
-    shape = array.shape
     if array.flags.c_contiguous:
-        return contiguous(len(shape))
-    strides = element_strides(array)
+        return contiguous(len(array.shape))
+    return layout_by(array.shape, element_strides(array))
+
+
+def layout_by(shape: Sequence[int], strides: Sequence[int]) -> Layout:
+    """Return the layout class of an operand that is not in C order; strides in elements."""
     wide = [d for d, extent in enumerate(shape) if extent > 1]
     unit = next((d for d in reversed(wide) if strides[d] == 1), None)
     zeros = tuple(d for d in wide if strides[d] == 0)

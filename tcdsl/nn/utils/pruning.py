@@ -237,9 +237,9 @@ class _Chosen(_ByAmount):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask of before, without the elements that are chosen."""
         count = self._count(t.numel())
-        mask = default_mask.clone()
+        mask = default_mask.clone(memory_format=tc.contiguous_format)
         if count:
-            mask.view(-1)[self._scores(t).view(-1).topk(count).indices] = 0
+            mask.view(-1)[self._scores(t).reshape(-1).topk(count).indices] = 0
         return mask
 
 
@@ -254,7 +254,7 @@ class L1Unstructured(_Chosen):
     """The elements that are nearest to 0."""
 
     def _scores(self, t: Tensor) -> Any:
-        return -t.abs().contiguous()
+        return -t.abs()
 
 
 class _Channels(_ByAmount):

@@ -51,3 +51,13 @@ def test_masks_are_pytorchs() -> None:
     import torch.nn.utils.prune as theirs
 
     assert _told(library, nn, prune) == _told(torch, torch.nn, theirs)
+
+
+def test_weights_in_another_order_lose_the_same_elements() -> None:
+    plain, turned = (nn.Conv2d(3, 4, 3) for _ in range(2))
+    turned.load_state_dict(plain.state_dict())
+    turned.to(memory_format=library.channels_last)
+    for layer in (plain, turned):
+        prune.l1_unstructured(layer, "weight", amount=0.5)
+    assert turned.weight_orig.stride() == (27, 1, 9, 3)
+    assert turned.weight_mask.tolist() == plain.weight_mask.tolist()

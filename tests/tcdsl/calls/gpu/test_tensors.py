@@ -66,6 +66,8 @@ def test_tensors_move_there_and_back() -> None:
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but f"):
         there + x
     same(there + tc.tensor(2.0), x + 2)  # of rank 0: a number
+    same(there.t() + 1, x.t() + 1)
+    assert (there.t() + 1).stride() == (1, 3)  # it lies as on the host
 
 
 @pytest.mark.wide
