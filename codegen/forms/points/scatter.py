@@ -1,6 +1,7 @@
-"""Scatters: values combined with the elements that data chooses, where points may meet.
+"""Scatters: values combined with, or put into, elements that data chooses, where points may meet.
 
     dE(I(b, l), d) +=! dO(b, l, d)      H(X(i)) += 1      dI(n, c, P(n,c,y) / W, P(n,c,y) % W) += ..
+    O(i, J(i, k)) = Y(i, k)
 
 `scatter_rows` divides the rows of the target among tasks, each of which takes the points of its own
 rows, in the order of the text: the bits are those of one loop. `scatter_copies`, for many points
@@ -41,7 +42,9 @@ def matches(ctx: Context) -> bool:
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the number of ranges of rows, 0 for copies."""
-    return (Knob("ranges", _RANGES if _found(ctx).slabs else (_COPIES, *_RANGES)),)
+    found = _found(ctx)
+    is_whole = bool(found.slabs) or found.statement.op == "="
+    return (Knob("ranges", _RANGES if is_whole else (_COPIES, *_RANGES)),)
 
 
 def default(ctx: Context) -> dict[str, Value]:
@@ -121,7 +124,8 @@ def _has_copies(ctx: Context) -> bool:
     columns = Size.const(1)
     for r in found.columns:
         columns = columns * r.extent
-    return not ctx.at_least(columns, NARROW) and has_parts(ctx, found)
+    is_sum = found.statement.op != "="  # what copies keep of points that meet is not the last one
+    return is_sum and not ctx.at_least(columns, NARROW) and has_parts(ctx, found)
 
 
 FORM = Form("scatter", matches, knobs, default, cost_ns, lower, takes_any_points=True)

@@ -1,4 +1,4 @@
-"""What a scatter does at a point: its indices by their roles, rows looked up, columns combined."""
+"""What a scatter does at a point: its indices by their roles, rows looked up, columns written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost
 from tcdsl.codegen.forms.base.phase import nested, parallel_mark, reduction_mark
-from tcdsl.codegen.forms.base.scalars import combine
+from tcdsl.codegen.forms.base.scalars import combine, narrow
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Assign, Expr, If, Let, Load, Return, Serial, Stmt
 from tcdsl.codegen.loops.names import safe_name
@@ -49,7 +49,8 @@ def scatter_of(ctx: Context) -> Scatter | None:
     """Return the scatter that a group's statement is, None if data chooses no element."""
     s, ops = ctx.group.statements[0], ctx.operands
     buffer = ops.buffer(s.target)
-    if s.op == "=" or s.is_arg or buffer.dtype.kind == "bool" or ops.memory_dtype(s.target).is_half:
+    is_rounded = buffer.dtype.kind == "bool" or ops.memory_dtype(s.target).is_half
+    if s.is_arg or (is_rounded and s.op != "="):
         return None
     if any(ops.buffer(r.tensor).home == buffer.home for r in s.reads()):
         return None
@@ -165,6 +166,10 @@ class ScatterPoints:
         element = place(subs)
         locate = values.take()
         value = values.value_of(s)
+        if s.op == "=":  # the last of the points that meet stays
+            kept = Assign(element, narrow(value, ops.memory_dtype(s.target)))
+            body = b.block(locate, values.take(), kept)
+            return nested(self.ctx, self.scatter.columns, body, parallel_mark(body))
         acc = b.var(ops.local("acc"), ops.memory_dtype(s.target))
         step = b.block(values.take(), Assign(acc, combine(s.op, acc, value)))
         body = b.block(

@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import innermost
 from tcdsl.codegen.forms.base.phase import decode, fill, float_product, nested, parallel_mark
-from tcdsl.codegen.forms.base.scalars import identity
+from tcdsl.codegen.forms.base.scalars import identity, narrow
 from tcdsl.codegen.forms.points.scatter_points import Scatter, ScatterPoints
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -139,7 +139,8 @@ def _start(
     at: list[Expr] = []
     for d, r in enumerate(scatter.own):
         at.append(b.i64(safe_name(r.name)) if r in scatter.slabs and r is not None else names[d])
-    body: Stmt = Assign(ops.element(s.target, at), identity(s.op, ops.buffer(s.target).dtype))
+    first = identity(s.op, ops.buffer(s.target).dtype)
+    body: Stmt = Assign(ops.element(s.target, at), narrow(first, ops.memory_dtype(s.target)))
     if near is not None:
         body = near.loop(body)
     mark = parallel_mark(body)

@@ -16,6 +16,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.cc import probe
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.text.errors import BoundsError
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -152,6 +153,28 @@ def test_slabs_that_are_neighbours_go_side_by_side_in_order(rng: np.random.Gener
     at[1, 2, 68] = 5
     with pytest.raises(BoundsError, match="operand 3 dim 1: 5 of 5"):
         run_cases(ways(problem(text, at, a, np.zeros(5, np.float32)), *IN_TURN, exact=(False,)))
+
+
+def test_what_is_put_into_rows_is_a_scatter_whose_last_points_stay(
+    rng: np.random.Generator,
+) -> None:
+    text = """def f<T>(int64(N,K) I, T(N,K) A, T(N,M) X) -> (T(N,M) O, T(M,K) P) {
+        O(n, m) = X(n, m)
+        O(n, I(n,k)) = A(n,k)
+        P(I(n,k), k) = A(n,k)
+    }"""
+    at, a, x = rng.integers(0, 5, (9, 70)), numbers(rng, 9, 70), numbers(rng, 9, 5)
+    put, side = x.copy(), np.zeros((5, 70), np.float32)
+    for n, k in np.ndindex(*a.shape):
+        put[n, at[n, k]] = side[at[n, k], k] = a[n, k]
+    configs = [Config.of({f"g{i}.ranges": n for i in range(3)}) for n in (1, 4)]
+    for dtype in ("float32", "float16", "bool"):
+        p = problem(text, at, a.astype(dtype), x.astype(dtype), T=BY_NAME[dtype])
+        shown = compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)
+        assert sum("scatter by rows" in form for _, form in shown) == 2
+        for got in run_cases(ways(p, *configs)):
+            for o, want in zip(got, (put, side), strict=True):
+                np.testing.assert_array_equal(o, want.astype(o.dtype), err_msg=dtype)
 
 
 @sampled("exact", [(False,), (True,)], ids=["generic", "exact"], keep=1)
