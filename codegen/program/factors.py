@@ -45,7 +45,10 @@ class Factor:
 
 
 def split(
-    s: Statement, fresh: Callable[[str], str], make: Callable[[Factor], Expr]
+    s: Statement,
+    fresh: Callable[[str], str],
+    make: Callable[[Factor], Expr],
+    is_alone: Callable[[Factor], bool] = lambda _: True,
 ) -> Statement | None:
     """Return the statement with factors as temporaries, or None where that makes no contraction.
 
@@ -57,6 +60,8 @@ def split(
         Gives names of new indices.
     make
         Adds the statement of a temporary, and returns the read of it.
+    is_alone
+        Whether a temporary may be computed where the statement has no points.
     """
     if s.op not in ("+=", "+=!") or not s.reductions or s.is_ragged:
         return None
@@ -70,7 +75,7 @@ def split(
             factors.append(group[0])
             continue
         factor = _factor(_product(group), ranges, fresh)
-        if factor is None:
+        if factor is None or not is_alone(factor):
             return None
         factors.append(factor)
     trial = [

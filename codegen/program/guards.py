@@ -14,10 +14,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from math import gcd
 
-from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
+from tcdsl.codegen.program.expressions import (
+    map_operands,
+    map_typed,
+    operands_of,
+    reads_of,
+    walk_typed,
+)
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.check.padding import is_inside as inside_condition
 from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, Prover
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -129,13 +137,52 @@ class Guards:
         """Whether a read is inside its tensor by ranges alone."""
         return all(map(self._holds, self._of(read)))
 
-    def _holds(self, side: Size) -> bool:
+    def are_inside(self, e: Expr, facts: tuple[Size, ...] = ()) -> bool:
+        """Whether all that an expression reads is inside by ranges and its own conditions.
+
+        facts: sizes that are >= 0 where it is evaluated.
+        """
+        match e:
+            case typed.Select(cond, then, other):
+                yes, no = (self.symbolic.facts(cond, truth=x) for x in (True, False))
+                arms = (cond, facts), (then, (*facts, *yes)), (other, (*facts, *no))
+                return all(self.are_inside(x, known) for x, known in arms)
+            case typed.Binary("&&" | "||" as op, lhs, rhs):
+                known = self.symbolic.facts(lhs, truth=op == "&&")
+                return self.are_inside(lhs, facts) and self.are_inside(rhs, (*facts, *known))
+            case typed.Builtin(name, (typed.Read() as read, _)) if name == PAD:
+                return all(self.are_inside(x, facts) for x in read.subs)
+            case typed.Read(tensor, subs):
+                for sub, (low, high) in zip(subs, self.bounds(tensor), strict=True):
+                    at = self.symbolic.of(sub)
+                    if not (self._holds(at - low, facts) and self._holds(high - 1 - at, facts)):
+                        return False
+        return all(self.are_inside(x, facts) for x in operands_of(e))
+
+    def _holds(self, side: Size, facts: Sequence[Size] = ()) -> bool:
         domain = {r.name: r.values for r in self.ranges}
         lasts = [r.extent - 1 for r in self.ranges if r.bounds is None]
         lasts += [
             x.high - x.low for x in self.turns.values() if x.low is not None and x.high is not None
         ]
-        return Prover(domain | self.symbolic.unknowns, lasts, self.turns).holds(side)
+        return Prover(domain | self.symbolic.unknowns, lasts, self.turns).holds(side, facts)
+
+
+def stands_alone(
+    e: Expr,
+    ranges: Sequence[Range],
+    s: typed.Statement | Statement,
+    bounds: Bounds,
+    turns: Mapping[str, Interval],
+) -> bool:
+    """Whether what a statement reads by an expression exists wherever these ranges have points.
+
+    Only then it may be computed over them by itself. What proves its reads inside may be that
+    another range of the statement is not empty: `A(k + 1 - M)`, `j in 0:M`.
+    """
+    if all(is_nonnegative(r.extent - 1) for r in s.ranges):
+        return True
+    return Guards(ranges, bounds, turns).are_inside(e)
 
 
 def _factors(e: Expr) -> Iterator[Expr]:

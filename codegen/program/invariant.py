@@ -19,6 +19,7 @@ from tcdsl.codegen.program.expressions import (
     reads_of,
     walk_typed,
 )
+from tcdsl.codegen.program.guards import Bounds, stands_alone
 from tcdsl.codegen.program.subscripts import injective_in
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.signs import is_nonnegative
@@ -56,6 +57,7 @@ class _Product:
 def hoisted(
     s: typed.Statement,
     target: typed.Tensor,
+    bounds: Bounds,
     turns: Mapping[str, Interval],
     fresh: Callable[[str], str],
 ) -> tuple[typed.Statement, typed.Statement, typed.Tensor] | None:
@@ -63,6 +65,8 @@ def hoisted(
 
     Parameters
     ----------
+    bounds
+        Of a tensor: low and high by dimension.
     turns
         The variables of the loops around the statement.
     fresh
@@ -90,6 +94,8 @@ def hoisted(
         return None
     if any(any(r.checked) for f in (*outside, *product.over) for r in reads_of(f)):
         return None
+    if not all(stands_alone(f, outputs, s, bounds, turns) for f in (*outside, *product.over)):
+        return None  # a sum may have no terms
 
     name = fresh(f"{s.target}_sum")
     at = tuple(from_lowest(typed.IndexValue(r.name, INT64), r.low) for r in outputs)

@@ -20,8 +20,11 @@ from math import prod
 
 from tcdsl.codegen.program.expressions import from_lowest, indices_of, walk_typed
 from tcdsl.codegen.program.factors import Factor, split
+from tcdsl.codegen.program.guards import stands_alone
 from tcdsl.codegen.program.program import Buffer, Program, Statement
 from tcdsl.codegen.program.temporaries import moved, name_of, new_buffer, new_statement
+from tcdsl.grammar.proofs.ranges import Interval
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.nodes import AssignOp
@@ -220,12 +223,15 @@ class _Splitting:
     statements: list[Statement] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     shared: dict[_Pair, typed.Read] = field(default_factory=dict)
+    turns: dict[str, Interval] = field(default_factory=dict)  # of the loops around a statement
 
     def result(self) -> Program:
         """Return the program with temporaries before the statements that read them."""
         at, stretch = [], 0
         for i, s in enumerate(self.program.statements):
             at.append(len(self.statements))
+            around = (x for x in self.program.loops if x.first <= i < x.last)
+            self.turns = {x.var: Interval(x.low, x.high - 1) for x in around}
             if self.program.stretch(i) != stretch:
                 stretch = self.program.stretch(i)
                 self.shared.clear()
@@ -246,6 +252,7 @@ class _Splitting:
         order = _Order(s, factors, self.sizes, set(self.shared))
         root = order.cheapest() if all(order.extents.values()) else None  # else its sums are 0
         is_split = root is not None and any(t.factor is None for t in root.parts)
+        is_split = is_split and all(self.is_alone(f, _own(f, s), s) for f in factors)
         if root is None or not is_split or order.whole_ns() < _GAIN * root.cost_ns:
             self.statements.append(s)
             return
@@ -289,7 +296,18 @@ class _Splitting:
             self.statements.append(new_statement(name, f.subs, "=", f.value, f.ranges))
             return typed.Read(name, f.at, f.value.dtype, (False,) * len(f.at))
 
-        self.statements.append(split(s, unused, make) or s)
+        self.statements.append(
+            split(s, unused, make, lambda f: self.is_alone(f.value, f.ranges, s)) or s
+        )
+
+    def is_alone(self, value: Expr, ranges: Sequence[Range], s: Statement) -> bool:
+        """Whether a part of a statement may be computed where the statement has no points."""
+        shapes = {x.name: x.shape for x in (*self.program.buffers, *self.buffers)}
+
+        def bounds(name: str) -> list[tuple[Size, Size]]:
+            return [(Size(), extent) for extent in shapes[name]]
+
+        return stands_alone(value, ranges, s, bounds, self.turns)
 
     def named(self, kind: str, s: Statement) -> str:
         """Return a name for a temporary of a statement."""
@@ -299,6 +317,12 @@ class _Splitting:
         """Add the buffer of a temporary."""
         shape = [r.extent for r in outputs]
         self.buffers.append(new_buffer(name, _tensor_of(s), value.dtype, shape))
+
+
+def _own(factor: Expr, s: Statement) -> list[Range]:
+    """Return the ranges of the indices of a factor."""
+    names = indices_of(factor)
+    return [r for r in s.ranges if r.name in names]
 
 
 def _tensor_of(s: Statement) -> str:

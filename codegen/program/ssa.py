@@ -17,7 +17,7 @@ from tcdsl.codegen.program.expressions import (
     with_bounds,
 )
 from tcdsl.codegen.program.factors import Factor, split
-from tcdsl.codegen.program.guards import Guards
+from tcdsl.codegen.program.guards import Guards, stands_alone
 from tcdsl.codegen.program.invariant import hoisted
 from tcdsl.codegen.program.masked import unmasked
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
@@ -164,7 +164,8 @@ class _Builder:
     def hoisted(self, s: typed.Statement) -> list[typed.Statement]:
         """Return a sum of products with what its terms share behind it, if it has tiles then."""
         taken = {*self.tensors, *self.sizes}
-        found = hoisted(s, self.tensors[s.target], self.turns, lambda name: fresh(name, taken))
+        target = self.tensors[s.target]
+        found = hoisted(s, target, self.bounds, self.turns, lambda name: fresh(name, taken))
         if found is None or not becomes_contraction(found[0]):
             return [s]
         total, behind, temp = found
@@ -187,6 +188,10 @@ class _Builder:
         """Return the first element of each dimension of a tensor, and the one behind the last."""
         t = self.tensors[name]
         return [(low, low + extent) for low, extent in zip(t.low, t.shape, strict=True)]
+
+    def extents(self, name: str) -> list[tuple[Size, Size]]:
+        """Return `bounds` of a version, whose elements are counted from the first."""
+        return [(Size.const(0), extent) for extent in self.buffer(name).shape]
 
     def is_tiled(self, body: Sequence[typed.Stmt]) -> bool:
         """Whether statements that a body begins with write each element of a tensor anew."""
@@ -283,7 +288,12 @@ class _Builder:
             names.add(new := fresh(name, names))
             return new
 
-        split_up = split(made, unused, lambda factor: self.from_factor(factor, s.target))
+        split_up = split(
+            made,
+            unused,
+            lambda factor: self.from_factor(factor, s.target),
+            lambda f: stands_alone(f.value, f.ranges, made, self.extents, self.turns),
+        )
         self.statements.append(split_up or made)
 
     def from_factor(self, factor: Factor, tensor: str) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from tcdsl.codegen.forms.contraction.problem import (
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import (
@@ -112,6 +114,8 @@ def problem_of(
     if any(f.dtype != dtype for f in factors) or any(statement.subs_checked):
         return None
     scale = tuple(f for f in factors if not indices_of(f) & reduced)
+    if not all(map(_is_finite_number, scale)) and not _has_terms(reach, statement):
+        return None
     term, sides = _term(tuple(f for f in factors if indices_of(f) & reduced))
     reads = [_storage_read(x) for x in sides]
     if len(reads) != 2 or not all(r is not None and not any(r.checked) for r in reads):
@@ -129,6 +133,16 @@ def problem_of(
     a, b = (second, first) if b_first != side.other else (first, second)
     found = replace(_by_roles(statement, a, b, c, indices, reduced, scale), term=term)
     return _natural(found) if side.natural else found
+
+
+def _is_finite_number(e: typed.Expr) -> bool:
+    return isinstance(e, typed.Lit) and math.isfinite(e.value)
+
+
+def _has_terms(reach: Reach, statement: Statement) -> bool:
+    """Whether no sum is empty: one that is stays 0 whatever scales it, which may not even exist."""
+    extents = (r.extent for r in statement.reductions)
+    return not statement.is_ragged and all(is_nonnegative(reach.bind(x) - 1) for x in extents)
 
 
 def _term(factors: tuple[typed.Expr, ...]) -> tuple[Term, tuple[typed.Expr, ...]]:

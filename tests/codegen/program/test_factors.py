@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.harness import Case, Problem, differential, problem
+from tests.codegen.pages import between_pages
 from tests.tiers import sampled
 
 RNG = np.random.default_rng(31)
@@ -79,3 +80,37 @@ def test_an_index_outside_of_its_sum_keeps_the_factor_whole() -> None:
     }"""
     p = problem(text, floats(9), floats(4, 2))
     assert len(texts(p)) == 1
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_no_factor_is_computed_of_what_only_the_points_of_the_sum_have(is_exact: bool) -> None:
+    """Reads are inside since another range has points; where it has none they are not done."""
+    numbers = RNG.integers(-3, 4, (8, 8)).astype(np.int32)
+    behind_a_page = """def f(int32(M,K) A, int32(K,N) B, int32(K) s) -> (int32(M,N) C) {
+        C(i, j) +=! s(K - 1) * A(i, k) * B(k, j)
+    }"""
+    before_a_page = """def f(float(M,K) A, float(K,N) B) -> (C) {
+        C(i, j) +=! exp(A(i, k + 1 - N)) * B(k, j) where k in N - 1 : K
+    }"""
+    in_pairs = """def f(float(M,K) A, float(K,L) B, float(L,N) D) -> (C) {
+        C(i, j) +=! A(i, k + 1 - N) * B(k, l) * D(l, j) where k in N - 1 : K
+    }"""
+    empty = problem(behind_a_page, numbers[:, :0], numbers[:0], numbers[0, :0])
+    square = problem(before_a_page, floats(4, 1024), floats(1024, 0))
+    chain = problem(in_pairs, floats(4, 1024), floats(1024, 9), floats(9, 0))
+    with (
+        between_pages(empty, "before") as first,
+        between_pages(square, "after") as second,
+        between_pages(chain, "after") as third,
+    ):
+        differential([Case(p, is_exact) for p in (first, second, third)])
+
+
+@pytest.mark.cc
+def test_sums_without_terms_are_zero_whatever_scales_them() -> None:
+    text = """def f(float(M,K) A, float(K,N) B, float(M) s) -> (float(M,N) C) {
+        C(i, j) +=! s(i) * A(i, k) * B(k, j) where k in 0:i
+    }"""
+    s = np.array([np.inf, *floats(8)], np.float32)
+    held(problem(text, floats(9, 9), floats(9, 20), s))
