@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import float_product
 from tcdsl.codegen.forms.contraction.blocking import AHEAD, PANEL, Blocking, Extents
@@ -27,6 +28,7 @@ from tcdsl.codegen.forms.contraction.schedule import register_tiles
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Field, Function, Let, Stmt
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.types.dtypes import FLOAT64
 
 _PACK_NS = 0.5  # an element
@@ -50,6 +52,8 @@ def loop_ahead(ctx: Context, panel: Panel) -> int | None:
         return None
     if any(program.depends(extent_of(fused)) for fused in (p.n, p.k)):
         return None
+    if not _exists_anyway(ctx, panel):
+        return None
     known = b.value_of(_bytes(panel.extents()))
     if known is not None and known > MOST_BYTES:
         return None
@@ -61,6 +65,14 @@ def loop_ahead(ctx: Context, panel: Panel) -> int | None:
             break
         found = k
     return found
+
+
+def _exists_anyway(ctx: Context, panel: Panel) -> bool:
+    """Whether what is packed of b is inside by its own indices: a loop may have no turns."""
+    s = panel.problem.statement
+    ranges = {r.name: r for r in s.ranges}
+    reads = [r for r in reads_of(s.value) if r.tensor == panel.problem.b.buffer]
+    return all(inside(ctx, r, ranges) for r in reads)
 
 
 def turn_ns(ctx: Context, panel: Panel, c: ContractionChoice, threads: int = 1) -> float:

@@ -141,8 +141,18 @@ def _is_finite_number(e: typed.Expr) -> bool:
 
 def _has_terms(reach: Reach, statement: Statement) -> bool:
     """Whether no sum is empty: one that is stays 0 whatever scales it, which may not even exist."""
-    extents = (r.extent for r in statement.reductions)
-    return not statement.is_ragged and all(is_nonnegative(reach.bind(x) - 1) for x in extents)
+    ranges = {r.name: r for r in statement.ranges}
+    for r in statement.reductions:
+        least = r.extent
+        if r.bounds is not None:
+            begin, end = r.bounds
+            length = affine_of(typed.Binary("-", end, begin, INT64))
+            if length is None:
+                return False
+            least, _ = length.ends(ranges)
+        if not is_nonnegative(reach.bind(least) - 1):
+            return False
+    return True
 
 
 def _term(factors: tuple[typed.Expr, ...]) -> tuple[Term, tuple[typed.Expr, ...]]:

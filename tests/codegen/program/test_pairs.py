@@ -83,9 +83,9 @@ def test_gradients_share_products() -> None:
 
 # The first product has fewer terms; the last one fewer results, of which all products are there.
 RANGES = """def f(T(N,N) A, T(N,N) B, T(N,N) C) -> (T(N,N) O, T(N,N) P, T(N,N) Q) {
-    O(i,l) +=! A(i,j) * B(j,k) * C(k,l) where j in 0:32
+    O(i,l) +=! A(i,j) * B(j,k) * C(k,l) where j in 0 : N / 2
     P(i,l) +=! A(i,j) * B(j,k) * C(k,l)
-    Q(i,l) +=! A(i,j) * B(j,k) * C(k,l) where i in 0:32 }"""
+    Q(i,l) +=! A(i,j) * B(j,k) * C(k,l) where i in 0 : N / 2 }"""
 
 
 def test_products_over_other_points_are_not_shared() -> None:

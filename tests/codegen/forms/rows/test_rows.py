@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ from tests.codegen.harness import (
     spec_of,
 )
 from tests.codegen.native import compiler_of
+from tests.codegen.pages import between_pages
 from tests.codegen.under_configs import cases_under, narrower
 from tests.tiers import sampled
 
@@ -350,3 +352,19 @@ def test_other_compilers(build: str, rng: np.random.Generator) -> None:
         ),
     ]
     differential([Case(p, e) for p in problems for e in (True, False)], 1000, compiler_of(build))
+
+
+@pytest.mark.cc
+def test_what_is_alike_along_a_row_is_not_read_where_the_row_has_no_points() -> None:
+    head = "def f(float(I,K) A, float(K) s) -> "
+    texts = (
+        head + "(float(I) O) { O(i) +=! s(K - 1) * A(i,k) }",
+        head + "(float(I) O) { O(i) max=! s(K - 1) + A(i,k) }",
+        head + "(O, float(I) P) { P(i) max=! A(i,k)  O(i,k) = s(K - 1) + A(i,k) - P(i) }",
+        head + "(O) { O(i,k) = s(K - 1) + A(i,k) }",
+    )
+    nothing = np.zeros((70, 0), np.float32), np.zeros(0, np.float32)
+    with contextlib.ExitStack() as stack:
+        problems = [problem(t, *nothing) for t in texts]
+        guarded = [stack.enter_context(between_pages(p, "before")) for p in problems]
+        differential([Case(p, exact=False) for p in guarded])
