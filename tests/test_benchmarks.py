@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -270,6 +271,14 @@ def test_a_suites_ratio_is_of_the_best_peer_to_ours_untuned(suite: Any) -> None:
     alone: dict[str, Any] = {"us": {"tcdsl untuned": 2.0}}
     suite.judge(alone)
     assert (alone["best"], alone["ratio"]) == (None, None)
+
+
+def test_results_differ_where_one_is_infinite_or_no_number(suite: Any) -> None:
+    inf, nan = np.inf, np.nan
+    theirs = np.array([-inf, inf, nan, 4.0])
+    assert suite.distance(np.array([-inf, inf, nan, 3.0]), theirs) == 0.25
+    for wrong in ([inf, inf, nan, 4], [-inf, 5, nan, 4], [-inf, inf, 0, 4], [-inf, inf, nan, nan]):
+        assert not suite.distance(np.array(wrong), theirs) <= 1
 
 
 def test_the_worst_random_shapes_of_each_form_are_listed_and_timed_again(

@@ -7,33 +7,36 @@ from collections.abc import Callable, Iterable, Iterator
 
 from layers import LAYERNORM, SOFTMAX
 
-from suite_parts import models, products, rows, windows
-from suite_parts.workload import Input, Workload, definition, floats
+from suite_parts import (
+    axis_shapes,
+    element_shapes,
+    models,
+    products,
+    rows,
+    type_shapes,
+    window_shapes,
+    windows,
+)
+from suite_parts.workload import Input, Workload, definition, floats, size
 
 _MOST = 1 << 22  # points of an operand where only its rank is given
 _MOST_TERMS = 1 << 28  # of a contraction
-
-
-def _size(rng: random.Random, low: int, high: int) -> int:
-    """Return a size, as often between 10 and 100 as between 100 and 1000."""
-    ratio: float = (high / low) ** rng.random()
-    return round(low * ratio)
 
 
 # ---- products
 
 
 def _product(rng: random.Random) -> Workload:
-    m, k, n = (_size(rng, 1, 2048) for _ in range(3))
+    m, k, n = (size(rng, 1, 2048) for _ in range(3))
     return products.product(m, k, n, rng.choice(list(products.LAYOUTS)))
 
 
 def _linear(rng: random.Random) -> Workload:
-    return products.linear(*(_size(rng, 1, 2048) for _ in range(3)))
+    return products.linear(*(size(rng, 1, 2048) for _ in range(3)))
 
 
 def _batched(rng: random.Random) -> Workload:
-    sizes = f"b={_size(rng, 2, 512)} " + " ".join(f"{c}={_size(rng, 2, 160)}" for c in "mkn")
+    sizes = f"b={size(rng, 2, 512)} " + " ".join(f"{c}={size(rng, 2, 160)}" for c in "mkn")
     spec = rng.choice(("bmk,bkn->bmn", "bmk,bnk->bmn", "bkm,bkn->bmn", "mbk,kbn->mbn"))
     return products.einsum(f"bmm {spec} {sizes}", "batched products", spec, sizes)
 
@@ -45,7 +48,7 @@ def _contraction(rng: random.Random) -> Workload:
     of = {part: [next(letters) for _ in range(count)] for part, count in parts.items()}
     names = [x for found in of.values() for x in found]
     most = round(_MOST_TERMS ** (1 / len(names)))
-    sizes = " ".join(f"{x}={_size(rng, 4, most)}" for x in names)
+    sizes = " ".join(f"{x}={size(rng, 4, most)}" for x in names)
     sides = (rng.sample(s, len(s)) for s in (of["m"] + of["k"], of["n"] + of["k"]))
     left, right = ("".join(s) for s in sides)
     out = "".join(rng.sample(of["m"] + of["n"], parts["m"] + parts["n"]))
@@ -57,8 +60,8 @@ def _contraction(rng: random.Random) -> Workload:
 
 
 def _conv(rng: random.Random) -> Workload:
-    window, image = rng.choice((1, 3, 3, 5)), _size(rng, 7, 64)
-    channels, outputs = _size(rng, 3, 160), _size(rng, 3, 160)
+    window, image = rng.choice((1, 3, 3, 5)), size(rng, 7, 64)
+    channels, outputs = size(rng, 3, 160), size(rng, 3, 160)
     return windows.conv(
         rng.randint(1, 8), 1, channels, outputs, (image, image), (window, window),
         rng.choice((1, 1, 2)), rng.choice((0, window // 2)),
@@ -66,8 +69,8 @@ def _conv(rng: random.Random) -> Workload:
 
 
 def _grouped(rng: random.Random) -> Workload:
-    window, image = rng.choice((1, 3, 3, 5)), _size(rng, 7, 56)
-    channels, outputs, groups = _size(rng, 2, 32), _size(rng, 2, 32), _size(rng, 2, 32)
+    window, image = rng.choice((1, 3, 3, 5)), size(rng, 7, 56)
+    channels, outputs, groups = size(rng, 2, 32), size(rng, 2, 32), size(rng, 2, 32)
     return windows.conv(
         rng.randint(1, 8), groups, channels, outputs, (image, image), (window, window),
         rng.choice((1, 1, 2)), rng.choice((0, window // 2)), "grouped convolutions",
@@ -76,13 +79,13 @@ def _grouped(rng: random.Random) -> Workload:
 
 def _depthwise(rng: random.Random) -> Workload:
     window = rng.choice((3, 3, 5, 7))
-    sizes = rng.randint(1, 8), _size(rng, 8, 256), _size(rng, 8, 112)
+    sizes = rng.randint(1, 8), size(rng, 8, 256), size(rng, 8, 112)
     return windows.depthwise(*sizes, window, rng.choice((1, 2)), rng.choice((0, window // 2)))
 
 
 def _pool(rng: random.Random) -> Workload:
     window = rng.choice((2, 3, 3))
-    sizes = rng.randint(1, 8), _size(rng, 8, 128), _size(rng, 8, 112)
+    sizes = rng.randint(1, 8), size(rng, 8, 128), size(rng, 8, 112)
     padding = rng.choice((0, 1)) if window == 3 else 0
     kind = rng.choice(("max", "average", "argmax"))
     return windows.pool(kind, *sizes, window, rng.choice((1, 2)), padding)
@@ -92,14 +95,14 @@ def _pool(rng: random.Random) -> Workload:
 
 
 def _softmax(rng: random.Random) -> Workload:
-    b, n = _size(rng, 1, 4096), _size(rng, 2, 4096)
+    b, n = size(rng, 1, 4096), size(rng, 2, 4096)
     return Workload(
         f"softmax {b}x{n}", "rows", SOFTMAX, floats((b, n)), lambda t, x: t.softmax(x, 1)
     )
 
 
 def _layernorm(rng: random.Random) -> Workload:
-    b, n = _size(rng, 1, 4096), _size(rng, 2, 4096)
+    b, n = size(rng, 1, 4096), size(rng, 2, 4096)
     return Workload(
         f"layernorm {b}x{n}",
         "rows",
@@ -110,7 +113,7 @@ def _layernorm(rng: random.Random) -> Workload:
 
 
 def _reduction(rng: random.Random) -> Workload:
-    shape = _size(rng, 1, 4096), _size(rng, 1, 4096)
+    shape = size(rng, 1, 4096), size(rng, 1, 4096)
     name = rng.choice(("row sums", "column sums", "row argmax", "column argmax"))
     index, dim = ("i", 1) if "row" in name else ("j", 0)
     op, method = ("argmax=!", "argmax") if "arg" in name else ("+=!", "sum")
@@ -122,7 +125,7 @@ def _reduction(rng: random.Random) -> Workload:
 
 def _scan(rng: random.Random) -> Workload:
     dim = rng.randint(0, 1)
-    shape = _size(rng, 1, 2048), _size(rng, 2, 2048)
+    shape = size(rng, 1, 2048), size(rng, 2, 2048)
     return rows.scan("cumsum", "{before} + {x}", shape, lambda t, x: x.cumsum(dim), dim)
 
 
@@ -130,14 +133,14 @@ def _permute(rng: random.Random) -> Workload:
     rank = rng.randint(2, 5)
     before = "abcde"[:rank]
     after = "".join(rng.sample(before, rank))
-    shape = tuple(_size(rng, 2, round(_MOST ** (1 / rank))) for _ in before)
+    shape = tuple(size(rng, 2, round(_MOST ** (1 / rank))) for _ in before)
     return rows.permuted(f"{before}->{after}", shape)
 
 
 def _broadcast(rng: random.Random) -> Workload:
     """Return a pointwise function of a tensor and of two that lack some of its dimensions."""
     letters = "abcd"[: rng.randint(1, 4)]
-    of = {x: _size(rng, 2, round(_MOST ** (1 / len(letters)))) for x in letters}
+    of = {x: size(rng, 2, round(_MOST ** (1 / len(letters)))) for x in letters}
     some = ["".join(x for x in letters if rng.random() < 0.6) for _ in range(2)]
     reads = [f"X{i}({','.join(s)})" if s else f"X{i}" for i, s in enumerate((letters, *some))]
     parameters = ", ".join(
@@ -164,11 +167,11 @@ def _broadcast(rng: random.Random) -> Workload:
 
 
 def _attention(rng: random.Random) -> Workload:
-    return models.attention(_size(rng, 1, 48), _size(rng, 4, 1024), rng.random() < 0.5)
+    return models.attention(size(rng, 1, 48), size(rng, 4, 1024), rng.random() < 0.5)
 
 
 def _lookup(rng: random.Random) -> Workload:
-    count, width, long = _size(rng, 4, 50_000), _size(rng, 1, 512), _size(rng, 1, 8192)
+    count, width, long = size(rng, 4, 50_000), size(rng, 1, 512), size(rng, 1, 8192)
     places = Input((long,), "int64", 0, count)
     table = Input((count, width))
     if rng.random() < 0.5:
@@ -190,7 +193,10 @@ def _lookup(rng: random.Random) -> Workload:
 
 def _gradient(rng: random.Random) -> Workload:
     # no relu: a sum next to 0 has another sign in another order, and its gradient is there or not
-    makers = (_conv, _grouped, _depthwise, _softmax, _layernorm, _batched, _product, _attention)
+    makers = (
+        _conv, _grouped, _depthwise, _softmax, _layernorm, _batched, _product, _attention,
+        *window_shapes.FORMS.values(), axis_shapes.norm,
+    )  # fmt: skip
     while True:
         layer = rng.choice(makers)(rng)
         if "argmax" not in layer.name:
@@ -214,6 +220,10 @@ FORMS: dict[str, Callable[[random.Random], Workload]] = {
     "broadcast": _broadcast,
     "attention": _attention,
     "lookup": _lookup,
+    **window_shapes.FORMS,
+    **axis_shapes.FORMS,
+    **element_shapes.FORMS,
+    **type_shapes.FORMS,
     "gradient": _gradient,
 }
 

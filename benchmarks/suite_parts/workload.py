@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -70,3 +71,14 @@ def definition(name: str, parameters: str, body: str, returns: str = "O") -> str
 def floats(*shapes: tuple[int, ...]) -> tuple[Input, ...]:
     """Return float32 inputs of these shapes."""
     return tuple(Input(shape) for shape in shapes)
+
+
+def size(rng: random.Random, low: int, high: int) -> int:
+    """Return a size, as often between 10 and 100 as between 100 and 1000."""
+    ratio: float = (high / low) ** rng.random()
+    return round(low * ratio)
+
+
+def named(*words: object) -> str:
+    """Return the words of a name; a shape is written as "4x8"."""
+    return " ".join("x".join(map(str, w)) if isinstance(w, tuple) else str(w) for w in words)
