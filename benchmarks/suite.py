@@ -9,8 +9,8 @@ the exit status is 1.
 
 `--random COUNT [--forms conv,pool] [--seed N] [--again N]` times that many random shapes of each
 form instead and prints the worst of each form. The N worst of each are timed a second time, and
-the better of both ratios counts: what a busy moment has spoilt is not among the worst. `--busy`
-takes the least of all times, which work beside us spoils less than a quantile.
+the better of both ratios counts: what a busy moment has spoilt is not among the worst. `--busy`, of
+one thread, takes the least time of the processor, which work beside us spoils less than a clock's.
 
 `--generic` also times executables for any sizes, in turns with those for exact sizes in one process
 (`--peers tcdsl`: nothing else), by the clock and by the time of all processors, and prints the
@@ -196,9 +196,13 @@ def main() -> int:
     parser.add_argument("--forms", default=",".join(FORMS), help="of random shapes; all by default")
     parser.add_argument("--seed", type=int, default=None, help="of the random shapes")
     parser.add_argument("--again", type=int, default=0, help="worst of each form, timed twice")
-    parser.add_argument("--busy", action="store_true", help="the least times count")
+    parser.add_argument("--busy", action="store_true", help="the processor's times, the least")
     parser.add_argument("--png", type=Path, help="draw the ratios and the roofline in this file")
     options = parser.parse_args()
+    if options.busy and options.threads != 1:
+        parser.error(
+            "--busy wants --threads 1: the processors' times of several are no time of a call"
+        )
     if options.threads:
         runtime.set_num_threads(options.threads)
     names = [w.name for w in workloads()]
@@ -233,7 +237,8 @@ def main() -> int:
     table = Table("workload", 44, heads)
     rows: list[Row] = []
     quantile = 0.0 if options.busy else _QUANTILE
-    suite = Suite(peers, Options(threads, options.tune, options.generic), quantile)
+    told = Options(threads, options.tune, options.generic, options.busy)
+    suite = Suite(peers, told, quantile)
     report = {**facts(), "peak": machine, "seed": seed, "rows": rows}
     try:
         for name in names:

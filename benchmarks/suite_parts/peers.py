@@ -50,11 +50,16 @@ def known() -> list[str]:
 
 @dataclass(frozen=True)
 class Options:
-    """What every peer is told: threads of a call, seconds of tuning (0: none), size-generic too."""
+    """What every peer is told: threads of a call, seconds of tuning (0: none), size-generic too.
+
+    by_cpu: calls are timed by what processors spend, not by a clock, which goes on while others
+    work.
+    """
 
     threads: int
     tune: float
     generic: bool
+    by_cpu: bool = False
 
 
 class Process:
@@ -160,7 +165,7 @@ def _serve(name: str, pipe: Any, options: Options) -> None:
             return
         if kind == "time":
             variant, seconds = rest
-            pipe.send(_samples(calls[variant], seconds))
+            pipe.send(_samples(calls[variant], seconds, by_cpu=options.by_cpu))
             continue
         if kind == "beside":
             variants, seconds = rest
@@ -184,16 +189,16 @@ def _serve(name: str, pipe: Any, options: Options) -> None:
             pipe.send({**facts, "variants": list(made), "make_s": time.perf_counter() - begin})
 
 
-def _samples(call: Callable[[], Any], seconds: float) -> list[float]:
-    now = time.perf_counter_ns
-    end = now() + int(seconds * 1e9)
+def _samples(call: Callable[[], Any], seconds: float, *, by_cpu: bool = False) -> list[float]:
+    now = time.process_time_ns if by_cpu else time.perf_counter_ns
+    end = time.perf_counter() + seconds
     for _ in range(2):  # threads awake, caches warm
         begin = now()
         call()
         once = now() - begin
     count = max(1, _SAMPLE_NS // max(1, once))
     samples: list[float] = []
-    while now() < end or not samples:
+    while time.perf_counter() < end or not samples:
         begin = now()
         for _ in range(count):
             call()

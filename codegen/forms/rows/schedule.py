@@ -74,7 +74,9 @@ def column_walk(ctx: Context, space: IterationSpace) -> RowWalk | None:
     if not space.kept or not space.sweeps or any(w.segment for w in space.aligned.sweeps):
         return None
     bits = vector_bits(ctx, space, column=space.kept[-1].name)
-    return None if bits is None else RowWalk(vexpr.lanes_of(bits, ctx.machine), bits, 1)
+    return (
+        RowWalk(1, 32, 1) if bits is None else RowWalk(vexpr.lanes_of(bits, ctx.machine), bits, 1)
+    )
 
 
 def columns_are_near(ctx: Context, space: IterationSpace) -> bool:

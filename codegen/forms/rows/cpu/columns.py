@@ -18,11 +18,9 @@ from tcdsl.codegen.forms.base.access import ONE, DimLoop, Linear
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
 from tcdsl.codegen.forms.rows import schedule
-from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.fold import merged
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
@@ -33,7 +31,7 @@ from tcdsl.codegen.loops.loopir import (
     Let,
     Mask,
     Pointer,
-    Return,
+    Scalar,
     Stmt,
     Var,
     Vector,
@@ -42,7 +40,6 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import INT32
 
 LARGEST_BLOCK = 2048  # columns at most: accumulators of 8 KB
 _BLOCKS = (64, 128, 256, 512, 1024, 2048)  # to choose from
@@ -145,6 +142,11 @@ class ColumnNest(RowPoints):
             counters = {**counters, column: b.sub(counters[column], self.low)}
         return super().address(access, counters)
 
+    def varies(self, e: typed.Expr, inner: DimLoop, point: RowPoint) -> bool:
+        """Whether a leaf differs between neighbours: a table does, however many there are."""
+        is_table = isinstance(e, typed.Read) and e.tensor in self.tables
+        return is_table or super().varies(e, inner, point)
+
     def load(self, access: Access, point: RowPoint, inner: DimLoop) -> Expr:
         """Return lanes elements; values of rows come from their tables."""
         if access[0] in self.tables:
@@ -152,8 +154,8 @@ class ColumnNest(RowPoints):
             return self.table(step, point)
         return super().load(access, point, inner)
 
-    def kind(self, step: AlignedStatement) -> Vector:
-        """Return the type of vectors of a statement's values."""
+    def kind(self, step: AlignedStatement) -> Vector | Scalar:
+        """Return the type of a statement's values: vectors."""
         dtype = self.operands.buffer(step.statement.target).dtype.computed
         return Vector(dtype, self.walk.lanes)
 
@@ -164,13 +166,16 @@ class ColumnNest(RowPoints):
 
     def table(self, step: AlignedStatement, p: RowPoint) -> Expr:
         """Return what a table holds at a point."""
+        t = self.kind(step)
+        assert isinstance(t, Vector)
         if p.mask is not None:
-            return vexpr.vector_call("loadm", self.kind(step), self.place(step, p), p.mask)
-        return vexpr.vector_call("load", self.kind(step), self.place(step, p))
+            return vexpr.vector_call("loadm", t, self.place(step, p), p.mask)
+        return vexpr.vector_call("load", t, self.place(step, p))
 
     def keep(self, step: AlignedStatement, p: RowPoint, value: Expr) -> Stmt:
         """Return the store into a table."""
         t = self.kind(step)
+        assert isinstance(t, Vector)
         name = f"v{t.lanes}{short_name(t.dtype)}"
         if p.mask is not None:
             return b.do(f"tc_storet_{name}", self.place(step, p), p.mask, value)
@@ -286,55 +291,3 @@ class ColumnNest(RowPoints):
             b.loop(var, self.low, main, body(RowPoint({self.column.name: var})), step=lanes),
             b.loop(var, main, self.high, Let(rest, self.tail(left)), body(masked), step=lanes),
         ]
-
-
-def lower_columns(
-    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, block: int, title: str
-) -> Lowered:
-    """Return the group as one phase of (outer row, block of columns) tasks."""
-    nest = ColumnNest(ctx, space, walk, block)
-    declarations, workspace = nest.workspace()
-
-    def build(counters: Mapping[str, Expr], _: Expr) -> list[Stmt]:
-        nest.enter(counters)
-        body = nest.build()
-        return [*nest.row, *body]
-
-    blocks, group, head = block_loop(nest)
-    task = b.i64(nest.fresh("task"))
-    inside = [*head(task), *row_loop(nest, group, b.add(group, 1), build)]
-    name = f"{ctx.prefix}_columns"
-    body = b.block(declarations, b.loop(task, b.BEGIN, b.END, inside))
-    function = b.phase_function(
-        name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))
-    )
-    outer = ctx.operands.size(points(space.kept[:-1]))
-    rows = ctx.operands.size(points(space.kept))
-    length = ctx.operands.size(space.row_length())
-    return Lowered(
-        title=f"{title} along columns, vectors",
-        functions=(function,),
-        phases=(Phase(name, b.mul(outer, blocks), cost(rows, length, point_ns)),),
-        plan=(),
-        thread_bytes=workspace,
-        shared_bytes=b.c64(0),
-    )
-
-
-def block_loop(nest: ColumnNest) -> tuple[Expr, Var, Callable[[Var], list[Stmt]]]:
-    """Return the number of blocks, the variable of a task's group, and a task's declarations.
-
-    Task number = group * blocks + block.
-    """
-    width = nest.size(nest.column.extent)
-    blocks = b.ceil_div(width, nest.block)
-    group = b.i64(nest.fresh("group"))
-
-    def head(task: Var) -> list[Stmt]:
-        return [
-            Let(group, b.div(task, blocks)),
-            Let(nest.low, b.mul(b.mod(task, blocks), nest.block)),
-            Let(nest.high, b.min64(b.add(nest.low, nest.block), width)),
-        ]
-
-    return blocks, group, head

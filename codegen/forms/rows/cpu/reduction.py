@@ -20,10 +20,10 @@ from tcdsl.codegen.forms.rows.cpu import tasks
 from tcdsl.codegen.forms.rows.cpu.columns import (
     block_knob,
     block_of,
-    lower_columns,
     pieces_of,
     usual_block,
 )
+from tcdsl.codegen.forms.rows.cpu.columns_phase import lower_columns
 from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Split, lower_split
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows

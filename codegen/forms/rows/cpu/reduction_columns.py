@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points
-from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest, block_loop
+from tcdsl.codegen.forms.rows.cpu.columns_phase import block_loop, column_nest
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Partials, Split, plan_split, two_phases
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.point import RowWalk
@@ -20,7 +20,7 @@ def lower_column_parts(
 ) -> Lowered:
     """Return tasks of (part, outer row, block of columns), and the phase that combines."""
     planned = plan_split(ctx, split)
-    nest = ColumnNest(ctx, space, walk, block)
+    nest = column_nest(ctx, space, walk, block)
     partials = Partials(ctx, space, nest, planned.parts)
     outer = ctx.operands.size(points(space.kept[:-1]))
     width = nest.size(nest.column.extent)

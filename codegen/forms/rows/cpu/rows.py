@@ -13,10 +13,10 @@ from tcdsl.codegen.forms.rows.cpu import tasks
 from tcdsl.codegen.forms.rows.cpu.columns import (
     block_knob,
     block_of,
-    lower_columns,
     pieces_of,
     usual_block,
 )
+from tcdsl.codegen.forms.rows.cpu.columns_phase import lower_columns
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
