@@ -26,6 +26,7 @@ from tcdsl.codegen.program.subscripts import (
     MOST_PIECES,
     are_joined,
     box_of,
+    counts_all,
     injective_in,
     is_tiling,
     tile_of,
@@ -206,6 +207,9 @@ class _Builder:
                 break
             subs = all_from_lowest(s.subs, tensor.low)
             outputs = [r for r in s.ranges if r.kind == "output"]
+            is_whole = not tiles and counts_all(subs, outputs, tensor.shape)
+            if is_whole and not any(s.subs_checked):
+                return not covers_box(subs, s.ranges, tensor.shape)
             tiles.append(tile_of(subs, outputs, tensor.shape))
             boxes.append(box_of(subs, outputs))
             if len(tiles) > 1 and (is_tiling(tiles) or are_joined(boxes, tensor.shape)):

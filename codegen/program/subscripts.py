@@ -98,6 +98,26 @@ def is_tiling(tiles: Sequence[Tile | None]) -> bool:
     return len(tiles) == prod(step for step, _ in first) and {*tiles} == {*product(*residues)}
 
 
+def counts_all(subs: Sequence[Expr], outputs: Sequence[Range], shape: Sequence[Size]) -> bool:
+    """Whether subscripts are numbers whose digits reach all: `O(2 * y + i)` with i in 0:2."""
+    left = {r.name: r for r in outputs}
+    for e, extent in zip(subs, shape, strict=True):
+        a = affine_of(e)
+        if a is None or not a.terms or a.const != Size.const(0):
+            return False
+        reach = Size.const(1)  # how many numbers the digits so far make
+        for name, step in sorted(a.terms, key=lambda term: term[1]):
+            r = left.pop(name, None)
+            if r is None or r.bounds is not None or r.low != Size.const(0):
+                return False
+            if reach != Size.const(step):
+                return False
+            reach = r.extent * step
+        if reach != extent:
+            return False
+    return not left
+
+
 Span = tuple[Size, Size]  # the first element of a dimension, and the one behind the last
 
 

@@ -14,6 +14,7 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear, by_step,
 from tcdsl.codegen.forms.base.align import Aligned, AlignedStatement, align, open_rows
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.base.vexpr import walk
 from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.expressions import reads_of
@@ -138,8 +139,9 @@ def columns_are_nearer(space: IterationSpace) -> bool:
 
 
 def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> IterationSpace:
+    alone = len(ctx.group.statements) == 1  # then nobody asks which of its points an element is
     for s in ctx.group.statements:
-        _check(s, ctx.group.local)
+        _check(s, ctx.group.local, alone=alone)
     aligned = align(ctx.group.statements)
     if aligned is None:
         raise ScheduleError("the statements share no rows")
@@ -192,10 +194,11 @@ def _alike(aligned: Aligned, n: int) -> tuple[AlignedStatement, ...]:
     return tuple(s for w in aligned.sweeps if set(w.dims) == dims for s in w.steps)
 
 
-def _check(s: Statement, local: Collection[str]) -> None:
+def _check(s: Statement, local: Collection[str], *, alone: bool) -> None:
     if s.is_arg:
         raise ScheduleError(f"{s.op} folds pairs")
-    is_whole = s.covers or (s.is_whole and s.target not in local)
+    is_apart = alone and s.base is not None and is_injective(s)
+    is_whole = s.covers or ((s.is_whole or is_apart) and s.target not in local)
     if not is_whole or any(s.subs_checked):
         raise ScheduleError(f"'{s.target}' is not written wholly")
     if any(any(r.checked) for r in s.reads()):

@@ -179,3 +179,41 @@ def test_reads_within_a_subscript_of_the_left_are_checked(index: list[int], mess
     }"""
     with pytest.raises(RangeError, match="TC2"):
         problem(text, two, numbers(3), np.zeros(4, np.float32))
+
+
+SHUFFLES = {
+    "shuffle": """(float(N,2,3,H,W) X) -> (float(N,2*H,3*W) O) {
+        O(n, 2*h + r, 3*w + s) = X(n,r,s,h,w) }""",
+    "lines": "(float(N,H,2) X, float(N) c) -> (float(N,2*H) O) { O(n, 2*h + r) = X(n,h,r) * c(n) }",
+    "read": """(float(N,2,H) X) -> (float(N,2*H) O, S) {
+        O(n, 2*h + r) = X(n,r,h)  S(n) +=! O(n,i) * i }""",
+    "sums": "(float(N,2,H) X) -> (float(2*H) O) { O(2*h + r) +=! X(n,r,h) }",
+    "temporary": "(float(N,2,H) X) -> (Z) { Y(2*h + r, n) = X(n,r,h)  Z(i, n) = Y(i, n) + 1 }",
+}  # fmt: skip
+
+
+@sampled("name", SHUFFLES, keep=2)
+def test_digits_that_reach_every_element_leave_nothing_to_fill(
+    name: str, rng: np.random.Generator
+) -> None:
+    text = f"def f{SHUFFLES[name]}"
+    cases: list[Case] = []
+    for n, h, w in ((2, 5, 9), (3, 40, 1), (1, 0, 4), (0, 3, 2)):
+        x = rng.normal(size={"shuffle": (n, 2, 3, h, w), "lines": (n, h, 2)}.get(name, (n, 2, h)))
+        more = (rng.normal(size=n).astype(np.float32),) if name == "lines" else ()
+        p = problem(text, x.astype(np.float32), *more)
+        assert not any(s.op == "=" and not s.reads() for s in p.program.statements)
+        cases += [Case(p, exact) for exact in (True, False)]
+    differential(cases, terms=10)
+
+
+def test_digits_that_leave_elements_out_are_filled_before(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(4, 2)).astype(np.float32)
+    for text, want in (
+        ("(float(8) O) { O(2*h + r) = X(h,r) where h in 0:3 }", [*x[:3].ravel(), 0, 0]),
+        ("(float(12) O) { O(3*h + r) = X(h,r) }", np.pad(x, ((0, 0), (0, 1))).ravel()),
+        ("(float(9) O) { O(2*h + r + 1) = X(h,r) }", [0, *x.ravel()]),
+    ):
+        p = problem(f"def f(float(H,2) X) -> {text}", x)
+        for (got,) in run_cases([Case(p, exact) for exact in (True, False)]):
+            np.testing.assert_array_equal(got, np.asarray(want, np.float32))
