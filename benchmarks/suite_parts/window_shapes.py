@@ -30,6 +30,7 @@ def _channels_last(rng: random.Random) -> Workload:
     read = f"pad(I({at}), {edge})"
     ranges = f"where i in 0:{k}, j in 0:{k}, y in 0:{ends[0]}, x in 0:{ends[1]}"
     weights: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()  # of the weights' dimensions, as torch has them
     images = "float(N,H,W,C) I"
     if kind == "conv":
         dims, reads, order = rng.choice(
@@ -44,7 +45,7 @@ def _channels_last(rng: random.Random) -> Workload:
         body = f"O(n, y, x, f) +=! {read} * K({reads}) {ranges}"
         label = f"{c} F{f} K{reads.replace(', ', '')}"
     else:
-        parameters, label, order = images, str(c), ()
+        parameters, label = images, str(c)
         if kind == "depthwise":
             parameters, weights = f"{images}, float({k},{k},C) K", (k, k, c)
             body = f"O(n, y, x, c) +=! {read} * K(i, j, c) {ranges}"
