@@ -153,7 +153,7 @@ def _loss(rng: random.Random) -> Workload:
             named(kind, shape), "losses", rows.CROSS_ENTROPY, inputs,
             lambda t, x, y: t.nn.functional.cross_entropy(x, y, reduction="none"),
         )  # fmt: skip
-    value, peer = {
+    peers: dict[str, tuple[str, Callable[[Any, Any, Any], Any]]] = {
         "squared": ("d * d", lambda f, x, y: f.mse_loss(x, y)),
         "smooth": (
             "abs(d) < 1 ? 0.5 * d * d : abs(d) - 0.5",
@@ -167,8 +167,8 @@ def _loss(rng: random.Random) -> Workload:
             "exp(Y(i,j)) * (Y(i,j) - x)",
             lambda f, x, y: f.kl_div(x, y, reduction="mean", log_target=True),
         ),
-    }.get(kind, ("", None))
-    if peer is None:
+    }
+    if kind not in peers:
         text = (
             "P(i) +=! X(i,j) * Y(i,j)\n  A(i) +=! X(i,j) * X(i,j)\n  B(i) +=! Y(i,j) * Y(i,j)\n"
             "  O(i) = P(i) * rsqrt(A(i) * B(i))"
@@ -177,6 +177,7 @@ def _loss(rng: random.Random) -> Workload:
             named(kind, shape), "losses", definition("loss", "float(N,M) X, float(N,M) Y", text),
             floats(shape, shape), lambda t, x, y: t.cosine_similarity(x, y, 1),
         )  # fmt: skip
+    value, peer = peers[kind]
     body = f"S +=! {value} where d = X(i,j) - Y(i,j), x = X(i,j)\n  O = S / {b * n}"
     text = definition("loss", "float(N,M) X, float(N,M) Y", body)
     return Workload(

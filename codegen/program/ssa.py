@@ -24,6 +24,8 @@ from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
 from tcdsl.codegen.program.subscripts import (
     MOST_PIECES,
+    Span,
+    Tile,
     are_joined,
     box_of,
     counts_all,
@@ -198,7 +200,9 @@ class _Builder:
         """Whether statements that a body begins with write each element of a tensor anew."""
         first = body[0]
         assert isinstance(first, typed.Statement)
-        tensor, tiles, boxes = self.tensors[first.target], [], []
+        tensor = self.tensors[first.target]
+        tiles: list[Tile | None] = []
+        boxes: list[tuple[Span, ...] | None] = []
         for s in body[:MOST_PIECES]:
             if not isinstance(s, typed.Statement) or s.target != first.target:
                 break

@@ -172,8 +172,8 @@ for made in (
     ldexp,
 ):  # fmt: skip
     publish(made, (made.__name__,))
-for made in (clamp_min_, clamp_max_):
-    publish(made, (made.__name__,), on=("torch", "Tensor"))
+for written in (clamp_min_, clamp_max_):
+    publish(written, (written.__name__,), on=("torch", "Tensor"))
 for made in (logit, nan_to_num):
     publish(in_place(made), (f"{made.__name__}_",))
 publish(multigammaln, ("mvlgamma",))

@@ -139,8 +139,8 @@ def _start(
     at: list[Expr] = []
     for d, r in enumerate(scatter.own):
         at.append(b.i64(safe_name(r.name)) if r in scatter.slabs and r is not None else names[d])
-    first = identity(s.op, ops.buffer(s.target).dtype)
-    body: Stmt = Assign(ops.element(s.target, at), narrow(first, ops.memory_dtype(s.target)))
+    empty = identity(s.op, ops.buffer(s.target).dtype)
+    body: Stmt = Assign(ops.element(s.target, at), narrow(empty, ops.memory_dtype(s.target)))
     if near is not None:
         body = near.loop(body)
     mark = parallel_mark(body)

@@ -22,7 +22,9 @@ BOUNDS = {"min": (LOW, None), "max": (None, HIGH), "both": (LOW, HIGH), "upper b
 
 def _clamped(lib: Any, low: Any, high: Any, *, in_place: bool) -> list[Any]:
     """Return a result and the gradients of all that it has."""
-    leaves = [None if v is None else lib.tensor(v, requires_grad=True) for v in (X, low, high)]
+    leaves: list[Any] = [
+        None if v is None else lib.tensor(v, requires_grad=True) for v in (X, low, high)
+    ]
     x, *bounds = leaves
     z = x * 1
     made = z.clamp_(*bounds) if in_place else z.clamp(*bounds)
@@ -91,10 +93,10 @@ def test_hard_activations_have_pytorchs_slopes_at_their_ends_and_beyond(name: st
 
     points = [-np.inf, -4.0, -3.0, -1.0, 0.0, 3.0, 5.0, np.inf, np.nan]
     for inplace in (False, True):
-        slopes = []
+        slopes: list[list[float]] = []
         for lib, functions in ((library, functional), (torch, torch.nn.functional)):
             x = lib.tensor(points, requires_grad=True)
             made = getattr(functions, name)(x * 1, inplace)
             made.sum().backward()
             slopes.append(x.grad.tolist())
-        np.testing.assert_allclose(*slopes, rtol=1e-6)
+        np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6)
