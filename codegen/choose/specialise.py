@@ -96,7 +96,7 @@ def rewritten(
     if not isinstance(machine, Gpu) and not far:
         known = masked(known, spec.sizes or ())
     at = tuple(sizes.items())
-    split = distributed(in_pairs(known, at), at)
+    split = distributed(in_pairs(known, at, spec.sizes or ()), at)
     if isinstance(machine, Gpu):
         return split
     if spec.is_exact:

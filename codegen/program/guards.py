@@ -26,12 +26,12 @@ from tcdsl.grammar.check.padding import is_inside as inside_condition
 from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.proofs.sizes import Max, Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import PAD
 from tcdsl.grammar.types.dtypes import INT32
-from tcdsl.grammar.types.typed import Expr, Range
+from tcdsl.grammar.types.typed import Constraint, Expr, Range
 
 Bounds = Callable[[str], Sequence[tuple[Size, Size]]]  # of a tensor: low and high by dimension
 
@@ -161,11 +161,16 @@ class Guards:
 
     def _holds(self, side: Size, facts: Sequence[Size] = ()) -> bool:
         domain = {r.name: r.values for r in self.ranges}
+        known = domain | self.symbolic.unknowns
+        return Prover(known, self.nonempty(), self.turns).holds(side, facts)
+
+    def nonempty(self) -> tuple[Size, ...]:
+        """Return sizes that are >= 0 as there are points and turns."""
         lasts = [r.extent - 1 for r in self.ranges if r.bounds is None]
         lasts += [
             x.high - x.low for x in self.turns.values() if x.low is not None and x.high is not None
         ]
-        return Prover(domain | self.symbolic.unknowns, lasts, self.turns).holds(side, facts)
+        return tuple(lasts)
 
 
 def stands_alone(
@@ -174,15 +179,41 @@ def stands_alone(
     s: typed.Statement | Statement,
     bounds: Bounds,
     turns: Mapping[str, Interval],
+    constraints: Sequence[Constraint] = (),
 ) -> bool:
     """Whether what a statement reads by an expression exists wherever these ranges have points.
 
     Only then it may be computed over them by itself. What proves its reads inside may be that
     another range of the statement is not empty: `A(k + 1 - M)`, `j in 0:M`.
+
+    constraints: what each call has checked.
     """
     if all(is_nonnegative(r.extent - 1) for r in s.ranges):
         return True
-    return Guards(ranges, bounds, turns).are_inside(e)
+    guards = Guards(ranges, bounds, turns)
+    return guards.are_inside(e, tuple(_demanded(constraints, guards.nonempty())))
+
+
+def _demanded(constraints: Sequence[Constraint], nonempty: tuple[Size, ...]) -> Iterator[Size]:
+    """Yield what calls have checked to be >= 0 where some ranges have points.
+
+    A constraint holds also where there are none: `max(N - 32, -N) >= 0` says N >= 32 of N >= 1.
+    """
+    for c in constraints:
+        if c.relation == ">=0":
+            left = [x for x in _ways(c.size) if not is_nonnegative(-x - 1, nonempty)]
+            if len(left) == 1:
+                yield left[0]
+
+
+def _ways(size: Size) -> list[Size]:
+    """Return sizes one of which is >= 0 where this one is."""
+    for monomial, coefficient in size.terms:
+        match monomial:
+            case (Max(args),) if coefficient > 0:
+                rest = size - Size(((monomial, coefficient),))
+                return [rest + x * coefficient for x in args]
+    return [size]
 
 
 def _factors(e: Expr) -> Iterator[Expr]:

@@ -10,7 +10,7 @@ multiplied and not its terms, as in an einsum. A sum without terms stays 0 whate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from tcdsl.codegen.program.expressions import (
@@ -60,6 +60,7 @@ def hoisted(
     bounds: Bounds,
     turns: Mapping[str, Interval],
     fresh: Callable[[str], str],
+    constraints: Sequence[typed.Constraint] = (),
 ) -> tuple[typed.Statement, typed.Statement, typed.Tensor] | None:
     """Return the sum, what multiplies it and the temporary between them; None where s stays.
 
@@ -71,6 +72,8 @@ def hoisted(
         The variables of the loops around the statement.
     fresh
         Gives a tensor a name.
+    constraints
+        What each call has checked.
     """
     dtype = s.value.dtype
     if s.op not in ("+=", "+=!") or s.is_ragged or dtype == BOOL:
@@ -94,7 +97,8 @@ def hoisted(
         return None
     if any(any(r.checked) for f in (*outside, *product.over) for r in reads_of(f)):
         return None
-    if not all(stands_alone(f, outputs, s, bounds, turns) for f in (*outside, *product.over)):
+    parts = (*outside, *product.over)
+    if not all(stands_alone(f, outputs, s, bounds, turns, constraints) for f in parts):
         return None  # a sum may have no terms
 
     name = fresh(f"{s.target}_sum")

@@ -24,6 +24,7 @@ from tcdsl.codegen.program.guards import stands_alone
 from tcdsl.codegen.program.program import Buffer, Program, Statement
 from tcdsl.codegen.program.temporaries import moved, name_of, new_buffer, new_statement
 from tcdsl.grammar.proofs.ranges import Interval
+from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.fresh import fresh
@@ -43,11 +44,14 @@ _GAIN = 1.3  # predicted, from which on a statement is split
 
 
 @lru_cache(maxsize=64)
-def in_pairs(program: Program, sizes: Sizes) -> Program:
-    """Return a program whose long products are split where that is less work at some sizes."""
+def in_pairs(program: Program, sizes: Sizes, exact: Sizes = ()) -> Program:
+    """Return a program whose long products are split where that is less work at some sizes.
+
+    exact: those that the executable is for.
+    """
     if not any(_factors_of(program, s) for s in program.statements):
         return program
-    return _Splitting(program, dict(sizes)).result()
+    return _Splitting(program, dict(sizes), {n: Size.const(x) for n, x in exact}).result()
 
 
 def _factors_of(program: Program, s: Statement) -> list[Expr]:
@@ -220,6 +224,7 @@ class _Splitting:
 
     program: Program
     sizes: dict[str, int]
+    exact: dict[str, Size]
     statements: list[Statement] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     shared: dict[_Pair, typed.Read] = field(default_factory=dict)
@@ -307,7 +312,10 @@ class _Splitting:
         def bounds(name: str) -> list[tuple[Size, Size]]:
             return [(Size(), extent) for extent in shapes[name]]
 
-        return stands_alone(value, ranges, s, bounds, self.turns)
+        extents = (substitute_symbols(r.extent, self.exact) for r in s.ranges)
+        if all(is_nonnegative(x - 1) for x in extents):
+            return True  # the statement has points
+        return stands_alone(value, ranges, s, bounds, self.turns, self.program.constraints)
 
     def named(self, kind: str, s: Statement) -> str:
         """Return a name for a temporary of a statement."""

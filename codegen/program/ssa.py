@@ -76,6 +76,7 @@ class _Builder:
         self.current: dict[str, str] = {}
         self.versions = dict.fromkeys(self.tensors, 0)
         self.sizes = checked.sizes
+        self.constraints = checked.constraints
         self.turns: dict[str, Interval] = {}  # of the loops around the statement
         for t in checked.params:
             self.version(t.name, None)
@@ -168,7 +169,9 @@ class _Builder:
         """Return a sum of products with what its terms share behind it, if it has tiles then."""
         taken = {*self.tensors, *self.sizes}
         target = self.tensors[s.target]
-        found = hoisted(s, target, self.bounds, self.turns, lambda name: fresh(name, taken))
+        found = hoisted(
+            s, target, self.bounds, self.turns, lambda name: fresh(name, taken), self.constraints
+        )
         if found is None or not becomes_contraction(found[0]):
             return [s]
         total, behind, temp = found
@@ -300,7 +303,9 @@ class _Builder:
             made,
             unused,
             lambda factor: self.from_factor(factor, s.target),
-            lambda f: stands_alone(f.value, f.ranges, made, self.extents, self.turns),
+            lambda f: stands_alone(
+                f.value, f.ranges, made, self.extents, self.turns, self.constraints
+            ),
         )
         self.statements.append(split_up or made)
 

@@ -15,6 +15,7 @@ from tcdsl.codegen.program.ssa import program_of
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Array, Case, Problem, differential, problem, run_cases
+from tests.codegen.pages import between_pages
 from tests.cusim.harness import differential as on_gpu
 from tests.tiers import sampled
 
@@ -36,9 +37,9 @@ def split(text: str, **sizes: int) -> list[str]:
     return statements(program, sizes)
 
 
-def statements(program: Program, sizes: dict[str, int]) -> list[str]:
+def statements(program: Program, sizes: dict[str, int], *, exact: bool = False) -> list[str]:
     at = {**dict(nominal_sizes(program)), **sizes}
-    made = in_pairs(program, tuple(at.items()))
+    made = in_pairs(program, tuple(at.items()), tuple(sizes.items()) if exact else ())
     return [s.text.partition(" where")[0] for s in made.statements]
 
 
@@ -83,9 +84,9 @@ def test_gradients_share_products() -> None:
 
 # The first product has fewer terms; the last one fewer results, of which all products are there.
 RANGES = """def f(T(N,N) A, T(N,N) B, T(N,N) C) -> (T(N,N) O, T(N,N) P, T(N,N) Q) {
-    O(i,l) +=! A(i,j) * B(j,k) * C(k,l) where j in 0 : N / 2
+    O(i,l) +=! A(i,j) * B(j,k) * C(k,l) where j in 0:32
     P(i,l) +=! A(i,j) * B(j,k) * C(k,l)
-    Q(i,l) +=! A(i,j) * B(j,k) * C(k,l) where i in 0 : N / 2 }"""
+    Q(i,l) +=! A(i,j) * B(j,k) * C(k,l) where i in 0:32 }"""
 
 
 def test_products_over_other_points_are_not_shared() -> None:
@@ -98,6 +99,26 @@ def test_products_over_other_points_are_not_shared() -> None:
 def test_products_over_other_points_have_their_own_results() -> None:
     p = problem(RANGES.replace("T(", "float("), *(floats(64, 64) for _ in "ABC"))
     differential([Case(p, exact) for exact in (True, False)], terms=4000)
+
+
+# Of L = 0 a call checks nothing: then A may have less than 32 columns.
+PART = """def f(float(I,J) A, float(J,K) B, float(K,L) C) -> (float(I,L) O) {
+    O(i,l) +=! A(i,j) * B(j,k) * C(k,l) where j in 0:32 }"""
+
+
+def test_what_exists_at_the_sizes_of_an_executable_is_split() -> None:
+    program = program_of(check(parse(PART)))
+    at = {"I": 900, "J": 64, "K": 900, "L": 9}
+    assert len(statements(program, at, exact=True)) == 2
+    assert len(statements(program, at)) == 1
+    assert len(split(PART.replace("L)", "I)"), I=900, J=64, K=900)) == 1
+
+
+@pytest.mark.cc
+def test_what_a_call_without_points_lacks_is_not_read() -> None:
+    p = problem(PART, floats(9, 0), floats(0, 40), floats(40, 0))
+    with between_pages(p, "after") as guarded:
+        differential([Case(guarded, exact) for exact in (True, False)])
 
 
 def test_what_data_decides_stays_whole() -> None:
