@@ -15,12 +15,10 @@ from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Call, Cast, Const, Expr, Let, Mask, Scalar, Stmt, Var, Vector
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
+from tcdsl.grammar.types.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,30 +110,13 @@ class RowPoints(RowValues):
             return b.const(e.value, e.dtype.computed)
         if e not in self.hoisted:
             outer = {n: c for n, c in point.counters.items() if n != inner.name}
-            value = self.scalar(self.where_points(e, inner), outer, out)
+            value = self.scalar(self.where_points(e, (inner,)), outer, out)
             if not isinstance(value, Var | Const):
                 var = Var(self.fresh("h"), b.type_of(value))
                 out.append(Let(var, value))
                 value = var
             self.hoisted[e] = value
         return self.hoisted[e]
-
-    def where_points(self, e: typed.Expr, inner: DimLoop) -> typed.Expr:
-        """Return an invariant that reads nothing where its loop has no points.
-
-        That it has some may be what proves a read inside: `w(M - 1)` along M points.
-        """
-        dims = {d.name: d for d in self.space.aligned.dims}
-        reads = [r for r in reads_of(e) if r.subs and r.tensor not in self.values]
-        if is_nonnegative(self.ctx.bind(inner.extent - 1)) or all(
-            (r.tensor, r.subs) in self.space.linear and inside(self.ctx, r, dims) for r in reads
-        ):
-            return e
-        has_points = typed.Binary(
-            ">", typed.SizeValue(inner.extent, INT64), typed.Lit(0, INT64), BOOL
-        )
-        nothing = typed.Lit(False if e.dtype == BOOL else 0.0 if e.dtype.is_float else 0, e.dtype)
-        return typed.Select(has_points, e, nothing, e.dtype)
 
     def invariants(
         self,

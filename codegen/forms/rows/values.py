@@ -10,17 +10,20 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.expr import Values
+from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.scalars import convert, narrow, widen
-from tcdsl.codegen.forms.base.space import Access, IterationSpace
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var, Vector
 from tcdsl.codegen.loops.names import numbered, safe_name
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import FLOAT32, DType
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT64, DType
 
 
 class RowValues:
@@ -60,6 +63,22 @@ class RowValues:
         """Fix the counters of the loops over rows."""
         self.kept = dict(counters)
         self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+
+    def where_points(self, e: typed.Expr, loops: tuple[DimLoop, ...]) -> typed.Expr:
+        """Return an invariant of loops that reads nothing where these have no points.
+
+        That they have some may be what proves a read inside: `w(M - 1)` along M points.
+        """
+        dims = {d.name: d for d in self.space.aligned.dims}
+        reads = [r for r in reads_of(e) if r.subs and r.tensor not in self.values]
+        if all(is_nonnegative(self.ctx.bind(x.extent - 1)) for x in loops) or all(
+            (r.tensor, r.subs) in self.space.linear and inside(self.ctx, r, dims) for r in reads
+        ):
+            return e
+        count = typed.SizeValue(points(loops), INT64)
+        has_points = typed.Binary(">", count, typed.Lit(0, INT64), BOOL)
+        nothing = typed.Lit(False if e.dtype == BOOL else 0.0 if e.dtype.is_float else 0, e.dtype)
+        return typed.Select(has_points, e, nothing, e.dtype)
 
     # ---- memory
 

@@ -256,7 +256,8 @@ class RowKernel(RowTeam):
         """Compute what is alike at all points of a sweep ahead of it."""
         known: dict[typed.Expr, Expr] = {}
         for e in self.program.invariants(n):
-            value = self.scalar(e, {}, self.row, known=known)
+            alike = self.where_points(e, self.space.sweeps[n])
+            value = self.scalar(alike, {}, self.row, known=known)
             v = Var(self.fresh("t"), b.type_of(value))
             self.row.append(Let(v, value))
             known[e] = v

@@ -338,3 +338,13 @@ def test_kernels_read_well(golden: Callable[[str, str], None]) -> None:
     block = text(LAYERNORM, (4096, 5000), (5000,), (5000,), lanes=512, threads=512)
     golden(block, "emit/rows_block.cu")
     golden(text(CHANNELS, (8, 21, 4096), walk="columns", lanes=1), "emit/rows_columns.cu")
+
+
+@pytest.mark.cusim
+def test_what_is_alike_along_a_row_is_not_read_where_the_row_has_no_points() -> None:
+    text = """def f(float(I,K) A, float(K) s) -> (O, float(I) P) {
+        P(i) max=! A(i, k) * exp(s(K - 1))
+        O(i, k) = exp(s(K - 1)) + A(i, k) - P(i)
+    }"""
+    nothing = np.zeros((70, 0), np.float32), np.zeros(0, np.float32)
+    differential(problem(text, *nothing), exact=(False,))
