@@ -170,13 +170,13 @@ def run_cases(
 ) -> list[tuple[Array, ...]]:
     """Compile all cases in one unit and return the outputs of each."""
     machine = machine or detect()
-    made: dict[tuple[str, Spec, Config], str] = {}
+    made: dict[tuple[Program, Spec, Config], str] = {}
     texts: list[str] = []
     names: list[str] = []
     for c in cases:
         program = c.problem.program
         spec = spec_of(c.problem, exact=c.exact, threads=c.threads, left_open=c.left_open)
-        key = (program.text, spec, c.config)
+        key = (program, spec, c.config)  # its text leaves out which types it was made for
         if key not in made:  # a size-generic executable serves many sizes
             made[key] = f"k{len(made)}"
             what = machine, c.problem.sizes, made[key]
