@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product
 from typing import Any
 
@@ -20,23 +20,32 @@ from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
-_scatter_to = ops.op("scatter_to")
+_scatter_to, _scatter_in_image = ops.op("scatter_to"), ops.op("scatter_in_image")
+_in_image = ops.op("in_image")
 
 
-def put_back(needs: int, d_out: Tensor, d_indices: Any, input: Tensor, indices: Tensor) -> Any:
+def put_back(
+    needs: int,
+    d_out: Tensor,
+    d_indices: Any,
+    input: Tensor,
+    indices: Tensor,
+    corners: tuple[Tensor, Tensor] | None = None,
+) -> Any:
     """Return the gradient of a max pool: all of it goes where the maximum was."""
-    shape = tuple(input.shape)
-    k = math.prod(indices.shape[1:])
-    made = _scatter_to(
-        d_out.reshape(shape[0], k), indices.view(shape[0], k), L=math.prod(shape[1:])
-    )
-    return made.view(*shape)
+    shape, k = tuple(input.shape), math.prod(indices.shape[1:])
+    rows, at, size = d_out.reshape(shape[0], k), indices.view(shape[0], k), math.prod(shape[1:])
+    if corners is None:
+        return _scatter_to(rows, at, L=size).view(*shape)
+    there = (moved(t, d_out._device) for t in corners)
+    return _scatter_in_image(rows, at, *there, L=size).view(*shape)
 
 
-_MAX = {
-    rank: ops.op(f"max_pool{rank}d", vjp=put_back, saves=("like:input", "indices"))
-    for rank in (2, 3)
-}
+def _max_op(rank: int, vjp: Any = put_back) -> Op:
+    return ops.op(f"max_pool{rank}d", vjp=vjp, saves=("like:input", "indices"))
+
+
+_MAX = {rank: _max_op(rank) for rank in (2, 3)}
 
 
 @cache
@@ -117,11 +126,32 @@ class _Windows:
     @cached_property
     def extremes(self) -> tuple[Op, tuple[int, ...]]:
         """The op of the greatest elements, and the shape that it takes."""
+        rows, generics = self.rows, _generics(K=self.k, S=self.s, P=self.p, D=self.d, O=self.o)
         if len(self.k) == 1:  # an image of height 1
             one = {"K": (1, *self.k), "S": (1, *self.s), "P": (0, *self.p), "D": (1, *self.d)}
-            return _op("max", 2, _generics(**one, O=(1, *self.o))), (self.rows[0], 1, *self.image)
-        generics = _generics(K=self.k, S=self.s, P=self.p, D=self.d, O=self.o)
-        return _op("max", len(self.k), generics), self.rows
+            rows, generics = (rows[0], 1, rows[1]), _generics(**one, O=(1, *self.o))
+        if not any(self.p):
+            return _op("max", len(rows) - 1, generics), rows
+        back = partial(put_back, corners=self.corners)
+        return _max_op(len(rows) - 1, back).with_generics(**dict(generics)), rows
+
+    def in_image(self, indices: Tensor) -> Tensor:
+        """Return indices as PyTorch has them: where a window is all -inf, of its first element."""
+        if not any(self.p):
+            return indices
+        there = (moved(t, indices._device) for t in self.corners)
+        made: Tensor = _in_image(indices.view(self.rows[0], math.prod(self.o)), *there)
+        return made
+
+    @cached_property
+    def corners(self) -> tuple[Tensor, Tensor]:
+        """Where windows begin and where what they have of the image does, counted row by row."""
+        corner, first = np.zeros((2, 1), np.int64)
+        for n, s, p, d, o in zip(self.image, self.s, self.p, self.d, self.o, strict=True):
+            at = np.arange(o) * s - p
+            corner = np.add.outer(corner * n, at).ravel()
+            first = np.add.outer(first * n, np.where(at < 0, at % d, at)).ravel()
+        return from_numpy(corner), from_numpy(first)
 
     @cached_property
     def means(self) -> Op:
@@ -151,7 +181,8 @@ def _windows(input: Tensor, rank: int, *settings: Any) -> _Windows:
     try:
         return _known_windows(rank, input.shape, *settings)
     except TypeError:  # a list is no key
-        return _Windows(rank, input.shape, *settings)
+        keys = [s if s is None or isinstance(s, int) else tuple(s) for s in settings]
+        return _known_windows(rank, input.shape, *keys)
 
 
 def _max_pool(
@@ -180,7 +211,7 @@ def _max_pool(
     op, rows = w.extremes
     out, at = op(input.reshape(rows))
     made = made_by(out.view(w.outs), _node("MaxPool{}DWithIndices", rank))
-    return (made, at.view(w.outs)) if return_indices else made
+    return (made, w.in_image(at).view(w.outs)) if return_indices else made
 
 
 def max_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -186,6 +186,36 @@ def test_long_windows_have_their_greatest_elements_where_pytorch_has_them(
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((1, 2, 6), {"kernel_size": 2, "padding": 1}),
+        pytest.param(
+            (1, 2, 7),
+            {"kernel_size": 3, "padding": 1, "dilation": 2, "stride": 1},
+            marks=pytest.mark.wide,
+        ),
+        ((1, 3, 4, 5), {"kernel_size": (3, 5), "padding": (1, 2), "stride": 1, "dilation": (2, 1)}),
+        pytest.param((1, 2, 3, 3, 4), {"kernel_size": 2, "padding": 1}, marks=pytest.mark.wide),
+    ],
+)
+def test_windows_of_minus_infinity_have_their_first_place_in_the_image(
+    shape: tuple[int, ...], window: dict[str, Any]
+) -> None:
+    image = np.full(shape, -np.inf, np.float32)
+    image[0, 1, ..., 2] = 1
+    found = []
+    for module in (library, torch):
+        x = module.tensor(image, requires_grad=True)
+        pool = getattr(_functional(module), f"max_pool{len(shape) - 2}d")
+        made, places = pool(x, return_indices=True, **window)
+        weights = np.arange(1, made.numel() + 1, dtype=np.float32).reshape(made.shape)
+        made.backward(module.tensor(weights))
+        found.append((made.detach().numpy(), places.numpy(), x.grad.numpy()))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 @pytest.mark.parametrize("name", ["floor_divide", "minimum"])
 def test_the_core_knows_calls_that_another_definition_serves(name: str) -> None:
     forms = getattr(library, name)
