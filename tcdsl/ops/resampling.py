@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy, made_by
+from tcdsl.core.dtypes import uint8
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
+from tcdsl.ops.rules import not_for
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import kept_for_all
@@ -36,7 +38,7 @@ def interpolate(
     Parameters
     ----------
     input : Tensor, shape (N, C, ...)
-        Of one to three dimensions behind the channels.
+        Of one to three dimensions behind the channels; bytes too of the modes of two dimensions.
     size : int or one for each dimension
         Or else:
     scale_factor : float or one for each dimension
@@ -100,9 +102,15 @@ def interpolate(
     if mode == "nearest" and not any(n == 0 or o % n for n, o in zip(image, sizes, strict=True)):
         times = [o // n for n, o in zip(image, sizes, strict=True)]
         return made_by(_enlarged(input, times), f"UpsampleNearest{rank}DBackward0")
-    for d, (n, o) in enumerate(zip(image, sizes, strict=True)):
+    if mode in _RANKS:
+        _check_weighable(input, mode, antialias)
+    # Bytes are rounded after each dimension; PyTorch begins with the last.
+    for d, (n, o) in reversed([*enumerate(zip(image, sizes, strict=True))]):
         scale = 1 / factors[d] if factors is not None else n / o
-        if antialias:
+        if mode in _RANKS and input.dtype is uint8:
+            by = _from_end_to_end(n, o) if align_corners else scale
+            input = _resized_bytes(input, d + 2, o, by, mode, bool(align_corners), antialias)
+        elif antialias:
             by = _from_end_to_end(n, o) if align_corners else scale
             input = _smoothed(input, d + 2, o, by, 2 if mode == "bicubic" else 1)
         else:
@@ -117,6 +125,15 @@ def _said(input: Tensor, mode: str) -> str:
         "modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact "
         f"(got {mode})"
     )
+
+
+def _check_weighable(input: Tensor, mode: str, antialias: bool) -> None:
+    """Refuse types that PyTorch does not weigh: integers, but bytes of images."""
+    if input.dtype.is_floating_point or (input.dtype is uint8 and _RANKS[mode] == 2):
+        return
+    kind = "cubic" if mode == "bicubic" else "linear"
+    kernel = "index_ranges_weights" if antialias else f"indices_weights_{kind}"
+    raise not_for(f"compute_{kernel}", input.dtype)
 
 
 def _each(value: Any, image: tuple[int, ...], what: str) -> list[Any]:
@@ -175,6 +192,76 @@ def _smoothed(input: Tensor, dim: int, o: int, scale: float, reach: int) -> Tens
     text = over(ops.text("resize_smooth"), input.ndim, (dim,))
     made: Tensor = _smoothing(text)(input, scale, O=o, J=most, REACH=reach)
     return made
+
+
+def _resized_bytes(
+    input: Tensor, dim: int, o: int, scale: float, mode: str, align: bool, antialias: bool
+) -> Tensor:
+    """Bring one dimension of bytes to another size, as PyTorch does: in whole numbers."""
+    n = input.shape[dim]
+    if n == o and scale == 1:
+        return input
+    reach = 2 if mode == "bicubic" else 1
+    find = _weights_of_means if antialias else _weights_between
+    first, weights, bits = _whole_weights(find, n, o, scale, reach, align)
+    op = _smoothing(over(ops.text("resize_bytes"), input.ndim, (dim,)))
+    made: Tensor = op(input, moved(first, input._device), moved(weights, input._device), bits)
+    return made
+
+
+@lru_cache(maxsize=1024)
+@kept_for_all()
+def _whole_weights(
+    find: Any, n: int, o: int, scale: float, reach: int, align: bool
+) -> tuple[Tensor, Tensor, int]:
+    """Return the first element of each place, the weights in 16 bits, and how many are fractional.
+
+    References
+    ----------
+    ``_compute_index_ranges_int16_weights`` of PyTorch 2; Pillow's resampling.
+    """
+    first, weights = find(n, o, scale, reach, align)
+    bits = max(b for b in range(1, 23) if b == 1 or int(0.5 + weights.max() * 2**b) < 1 << 15)
+    whole = np.trunc(weights * 2**bits + np.copysign(0.5, weights)).astype(np.int32)
+    return from_numpy(first), from_numpy(whole), bits
+
+
+def _weights_between(n: int, o: int, scale: float, reach: int, align: bool) -> Any:
+    """Return the first of the elements around each place, and their weights, (2 * reach, o).
+
+    What is left of the first element or right of the last counts as that one.
+    """
+    place = scale * np.arange(o) if align else scale * (np.arange(o) + 0.5) - 0.5
+    if reach == 1:
+        place = place.clip(0)
+    low = np.floor(place).astype(np.int64).clip(max=n - 1)
+    step = np.arange(2 * reach)[:, None] + 1 - reach
+    raw = _bump(step - (place - low).clip(0, 1), reach, -0.75)
+    first = (low + 1 - reach).clip(0)
+    weights = np.zeros((2 * reach, o))
+    np.add.at(weights, ((low + step).clip(0, n - 1) - first, np.arange(o)), raw)
+    return first, weights
+
+
+def _weights_of_means(n: int, o: int, scale: float, reach: int, align: bool) -> Any:
+    """Return the first of the elements that each place stands for, and their weights, (J, o)."""
+    width = max(scale, 1.0)
+    middle = scale * (np.arange(o) + 0.5)
+    first = (middle - reach * width + 0.5).astype(np.int64).clip(0)
+    end = (middle + reach * width + 0.5).astype(np.int64).clip(max=n)
+    at = first + np.arange(2 * math.ceil(reach * width) + 1)[:, None]
+    weights = np.where(at < end, _bump((at + 0.5 - middle) / width, reach, -0.5), 0)
+    return first, weights / weights.sum(0)
+
+
+def _bump(away: Any, reach: int, slope: float) -> Any:
+    """Return a triangle, or a cubic of a slope at 1, both 0 from `reach` on."""
+    away = np.abs(away)
+    if reach == 1:
+        return (1 - away).clip(0)
+    near = ((slope + 2) * away - (slope + 3)) * away * away + 1
+    far = ((slope * away - 5 * slope) * away + 8 * slope) * away - 4 * slope
+    return np.where(away < 1, near, np.where(away < 2, far, 0))
 
 
 @lru_cache(maxsize=64)

@@ -216,6 +216,37 @@ def test_windows_of_minus_infinity_have_their_first_place_in_the_image(
         np.testing.assert_array_equal(mine, theirs)
 
 
+BYTES: dict[str, dict[str, Any]] = {
+    "cubic": {"size": (3, 9), "mode": "bicubic"},
+    "cubic from end to end": {"size": (9, 4), "mode": "bicubic", "align_corners": True},
+    "cubic by a factor": {"scale_factor": (1.7, 0.6), "mode": "bicubic"},
+    "cubic means": {"size": (3, 8), "mode": "bicubic", "antialias": True},
+    "linear": {"size": (11, 3), "mode": "bilinear"},
+    "linear from end to end": {"size": (1, 9), "mode": "bilinear", "align_corners": True},
+    "linear means": {"size": (2, 3), "mode": "bilinear", "antialias": True},
+}
+
+
+@sampled("how", BYTES, keep=2)
+def test_images_of_bytes_are_resized_in_whole_numbers_as_pytorch_does(how: str) -> None:
+    image = np.random.default_rng(3).integers(0, 256, (2, 3, 5, 7)).astype(np.uint8)
+    image[0, 0] = 100
+    mine, theirs = (
+        _functional(t).interpolate(t.tensor(image), **BYTES[how]).numpy() for t in (library, torch)
+    )
+    np.testing.assert_array_equal(mine, theirs)
+    assert mine.dtype == np.uint8
+    assert (mine[0, 0] == 100).all()
+
+
+def test_other_integers_are_not_weighed() -> None:
+    for t in (library, torch):
+        for dtype in (t.int8, t.int64):
+            for how in ({"mode": "bicubic"}, {"mode": "bilinear", "antialias": True}):
+                with pytest.raises(NotImplementedError, match="not implemented for"):
+                    _functional(t).interpolate(t.ones(1, 1, 4, 4, dtype=dtype), size=3, **how)
+
+
 @pytest.mark.parametrize("name", ["floor_divide", "minimum"])
 def test_the_core_knows_calls_that_another_definition_serves(name: str) -> None:
     forms = getattr(library, name)
