@@ -191,8 +191,11 @@ class WorkerProcess:
             return _too_slow(limit_s, row)
         if code == -signal.SIGKILL:
             return WorkerDiedError("resources", _KILLED, row, is_killed=True)
+        # Ctrl-C reaches it between its start and the moment it leaves the tuner's group.
+        is_killed = code == -signal.SIGINT and not self._is_open
         parts = (signal.Signals(-code).name, words) if code < 0 else (words, f"exit code {code}")
-        return WorkerDiedError("crash", "\n".join(filter(None, parts)), row)
+        detail = "\n".join(filter(None, parts))
+        return WorkerDiedError("crash", detail, row, is_killed=is_killed)
 
     def _has_died(self) -> bool:
         """Wait a little for the end of the process, and leave it to be waited for."""

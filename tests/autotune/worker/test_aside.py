@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -127,6 +130,25 @@ def test_a_worker_that_ends_while_it_waits_for_the_case_is_replaced() -> None:
         assert waiting is not None
         waiting.kill()
         os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
+        assert runner._worker().generation == 2
+
+
+def test_a_worker_that_is_interrupted_as_it_begins_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Runner(Toy(), Budget()) as runner:
+        send, doomed = Connection.send_bytes, ["open"]
+
+        def interrupt(connection: Connection, request: bytes) -> None:
+            process = runner._process
+            assert process is not None
+            assert process._process is not None
+            if doomed and json.loads(request)["do"] == doomed[0]:
+                doomed.pop()
+                process._process.send_signal(signal.SIGINT)
+            send(connection, request)
+
+        monkeypatch.setattr(Connection, "send_bytes", interrupt)
         assert runner._worker().generation == 2
 
 
