@@ -17,6 +17,7 @@ from tcdsl.ops.ranges_of_chance import low_and_count, span
 from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.strides import order_of_strides
 from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.underived import underived
 
 ops = Family(__file__)
 _FEW = 4096  # elements
@@ -314,6 +315,8 @@ def bernoulli(
         _floating("bernoulli_tensor_cpu_p_", input)
         made = bernoulli_(input.new_empty(input.shape), input, generator=generator)
     fresh(made)
+    if p is not None:
+        underived("bernoulli", (input,), (made,))
     return made
 
 

@@ -14,6 +14,7 @@ from tcdsl.ops.functions import digamma, trigamma
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import Operands, broadcast_shape, floating
 from tcdsl.ops.table import Family, in_place, publish
+from tcdsl.ops.underived import refuse
 from tcdsl.ops.writing import kept_for_all
 
 ops = Family(__file__)
@@ -36,7 +37,7 @@ def _spread(operands: Operands) -> Operands | None:
 
 def _not_by_first(name: str, needs: int) -> None:
     if needs & 1:
-        raise RuntimeError(f"the derivative for '{name}: input' is not implemented")
+        refuse(f"{name}: input")
 
 
 def _zeta_vjp(needs: int, d_out: Tensor, x: Any, q: Any) -> Any:

@@ -14,6 +14,7 @@ from tcdsl.ops.quantiles import searchsorted
 from tcdsl.ops.results import result
 from tcdsl.ops.rules import not_for
 from tcdsl.ops.table import publish
+from tcdsl.ops.underived import underived
 
 __all__ = ["histogram", "histogramdd"]
 
@@ -55,6 +56,7 @@ def histogram(
     listed = [bins] if isinstance(bins, Tensor) else [int(bins)]
     hist, edges = _counted(column, listed, range, weights, density)
     if out is None:
+        _record("histogram", input, weight, bins, hist, edges)
         return result("histogram", "hist", "bin_edges")(hist, edges[0])
     for to, made in zip(out, (hist, edges[0]), strict=True):
         to.resize_(tuple(made.shape)).copy_(made)
@@ -100,7 +102,17 @@ def histogramdd(
         if weights.shape == input.shape[:-1]:
             weights = weights.reshape(-1)
     hist, edges = _counted(points, listed, range, weights, density)
+    _record("histogramdd", input, weight, bins, hist, edges)
     return result("histogramdd", "hist", "bin_edges")(hist, tuple(edges))
+
+
+def _record(
+    name: str, input: Tensor, weight: Tensor | None, bins: Any, hist: Tensor, edges: Edges
+) -> None:
+    """Let the way back through counts, and through edges that were found, raise."""
+    are_given = not isinstance(bins, int) and isinstance(bins[0], Tensor)
+    inputs = (input,) if weight is None else (input, weight)
+    underived(name, inputs, (hist,) if are_given else (hist, *edges))
 
 
 def _counted(

@@ -12,6 +12,7 @@ from tcdsl.core import GRAD, Recipe, Tensor, dtypes, from_numpy, is_grad_enabled
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.lapack import Array
 from tcdsl.ops.table import publish
+from tcdsl.ops.underived import refuse
 from tcdsl.ops.views import no_vjp, transpose
 
 
@@ -114,11 +115,7 @@ def underivable(
     name: str, inputs: tuple[Tensor, ...], results: Sequence[Any], constants: Sequence[int] = ()
 ) -> tuple[Tensor, ...]:
     """Return arrays as the tensors of a call whose way back raises."""
-    return recorded(name, inputs, results, partial(_refuse, name), (GRAD,), constants)
-
-
-def _refuse(name: str, gradient: Tensor) -> Tensor:
-    raise RuntimeError(f"the derivative for '{name}' is not implemented")
+    return recorded(name, inputs, results, partial(refuse, name), (GRAD,), constants)
 
 
 def _fills_out(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from tcdsl.ops.internal import to
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.rules import broadcast_shape, not_for
 from tcdsl.ops.table import Family, publish
+from tcdsl.ops.underived import underived
 
 __all__ = ["binomial", "gamma_below", "gamma_slope", "poisson", "standard_gamma"]
 
@@ -103,13 +104,16 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if not count._device:
         n, p = (to(x.detach(), count.dtype).expand(shape).reshape(-1) for x in (count, prob))
         drawn: Tensor = turns.binomial(n, p, source_of(generator)).reshape(shape)
+        underived("binomial", (count, prob), (drawn,))
         return drawn
     rarer = where(p > 0.5, 1 - p, p)
     is_large = trials * rarer >= _SMALL
     u = _uniform(p, generator)
     few = _binomial(trials, where(is_large, 0.0, rarer), u, _terms(_SMALL, _SMALL))
     many = _until_taken(few, is_large, _binomial_try, (trials, rarer), generator)
-    return to(where(p > 0.5, trials - many, many).reshape(shape), count.dtype)
+    drawn = to(where(p > 0.5, trials - many, many).reshape(shape), count.dtype)
+    underived("binomial", (count, prob), (drawn,))
+    return drawn
 
 
 def _until_taken(

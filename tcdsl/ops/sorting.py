@@ -33,6 +33,7 @@ from tcdsl.ops.reductions import not_empty
 from tcdsl.ops.results import named, result
 from tcdsl.ops.rules import first
 from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.underived import underived
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -421,7 +422,10 @@ def unique(
     first elements, among equals of their second ones, and so on.
     """
     if dim is not None:
-        return _unique_parts(input.detach(), dim_of(dim, input.ndim), return_inverse, return_counts)
+        at = dim_of(dim, input.ndim)
+        found = _unique_parts(input.detach(), at, return_inverse, return_counts)
+        underived("unique_dim", (input,), (found[0] if isinstance(found, tuple) else found,))
+        return found
     flat = moved(input.detach(), 0).reshape(-1)
     counted = _counted(flat)
     if counted is None:
@@ -440,6 +444,7 @@ def unique(
     if return_inverse:
         results[1] = results[1].reshape(input.shape)
     results = [moved(r, input._device) for r in results]
+    underived("_unique2", (input,), results[:1])
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tcdsl import library, nn
+from tests.tiers import sampled
 
 tc: Any = library
 F: Any = nn.functional
@@ -114,6 +115,32 @@ def test_what_is_written_through_data_is_of_a_kind_that_fits() -> None:
     assert x.tolist() == [0, 1, 2, 3, 4, 5]
     assert tuple(x[tc.tensor(True)].shape) == (1, 6)
     assert x[range(1, 3)].tolist() == [1, 2]
+
+
+UNDERIVED: dict[str, Any] = {
+    "different elements": lambda t, x: t.unique(x, return_inverse=True)[0],
+    "counts": lambda t, x: t.histogram(x, 3)[0],
+    "edges that were found": lambda t, x: t.histogram(x, 3)[1],
+    "different rows": lambda t, x: t.unique(x.reshape(2, 2), dim=0),
+    "counts of weights": lambda t, x: t.histogramdd(t.ones(4, 1), [2], weight=x)[0],
+    "draws by a number": lambda t, x: t.bernoulli(x, 0.5),
+    "successes": lambda t, x: t.binomial(t.ones(4), x),
+}
+
+
+@pytest.mark.torch
+@sampled("call", UNDERIVED, keep=3)
+def test_what_has_no_derivative_is_no_constant(call: str) -> None:
+    torch = pytest.importorskip("torch")
+    for t in (tc, torch):
+        x = t.tensor([0.3, 0.7, 0.3, 0.9], requires_grad=True)
+        made = UNDERIVED[call](t, x)
+        assert made.requires_grad
+        with pytest.raises(RuntimeError, match="is not implemented"):
+            (made.sum() + x.sum()).backward()
+        with t.no_grad():
+            assert not UNDERIVED[call](t, x).requires_grad
+        assert not UNDERIVED[call](t, x.detach()).requires_grad
 
 
 def test_bags_begin_at_the_first_and_end_at_the_last() -> None:
