@@ -16,11 +16,20 @@ from tcdsl.core import (
     written,
 )
 from tcdsl.core.dtypes import DType, bool_
-from tcdsl.ops.internal import filled
+from tcdsl.ops.internal import filled, to
 from tcdsl.ops.meaning import Slow
-from tcdsl.ops.rules import Operands, TypeRule, broadcast, floating, not_for, promote, same
+from tcdsl.ops.rules import (
+    Operands,
+    TypeRule,
+    broadcast,
+    broadcast_shape,
+    floating,
+    not_for,
+    promote,
+    same,
+)
 from tcdsl.ops.table import Family, publish
-from tcdsl.ops.writing import check_castable
+from tcdsl.ops.writing import any_recorded, check_castable
 
 ops = Family(__file__)
 Number = bool | int | float
@@ -356,6 +365,19 @@ def _clamped(ops: dict[str, Op], input: Tensor, low: Any, high: Any, **out: Any)
     return made
 
 
+def _spread_if_recorded(*values: Any) -> tuple[Any, ...]:
+    """Return operands in the shape of the result where gradients are, which then go back to theirs.
+
+    The gradient that stands beside the text gives each of them in the shape of the result.
+    """
+    shapes = [*dict.fromkeys(tuple(v.shape) for v in values if isinstance(v, Tensor))]
+    if len(shapes) == 1 or not any_recorded(values):
+        return values
+    shape, dtype = broadcast_shape(shapes), promote([v for v in values if v is not None])
+    # of the result's type before: what had no dimensions would tell of it else
+    return tuple([to(v, dtype).expand(shape) if isinstance(v, Tensor) else v for v in values])
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Bring elements between two bounds: numbers, or tensors that broadcast.
 
@@ -373,15 +395,18 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     """
     given = {} if out is None else {"out": out}
     if isinstance(min, Tensor) or isinstance(max, Tensor):
-        return made_by(_clamped(_by_tensors, input, min, max, **given), "ClampBackward0")
+        whole = _spread_if_recorded(input, min, max)
+        return made_by(_clamped(_by_tensors, *whole, **given), "ClampBackward0")
     found = _clamped(_by_numbers, input, min, max, **given)
     return found if min is not None and max is not None else made_by(found, "ClampBackward1")
 
 
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Bring elements between two bounds, in place."""
-    are_tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
-    return _clamped(_by_tensors_ if are_tensors else _by_numbers_, input, min, max)
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        _, low, high = _spread_if_recorded(input, min, max)
+        return _clamped(_by_tensors_, input, low, high)
+    return _clamped(_by_numbers_, input, min, max)
 
 
 publish(clamp, ("clamp", "clip"))

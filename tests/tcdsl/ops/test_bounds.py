@@ -43,6 +43,27 @@ def test_tensors_bound_with_pytorchs_numbers_and_gradients(bounds: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (3,), (2, 1)), ((2, 3), (2, 3), ()), ((2, 3), (), None)]
+)
+def test_bounds_of_other_shapes_have_gradients_of_theirs(shapes: Any) -> None:
+    import torch
+
+    found = []
+    for lib in (library, torch):
+        numbers = [
+            None if s is None else np.sin(np.arange(np.prod(s)) + 2).reshape(s) for s in shapes
+        ]
+        leaves: list[Any] = [n if n is None else lib.tensor(n, requires_grad=True) for n in numbers]
+        (made := lib.clamp(*leaves)).pow(2).sum().backward()
+        found.append([made.tolist(), *(t.grad.tolist() for t in leaves if t is not None)])
+        (z := leaves[0] * 1).clamp_(*leaves[1:])
+        z.sum().backward()
+        found[-1] += [z.tolist(), *(t.grad.tolist() for t in leaves if t is not None)]
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
 def test_bounds_that_are_tensors_write_into_out_and_are_promoted() -> None:
     x, low, out = tc.tensor([3.0, 1.0]), tc.tensor([2.0, 2.0]), tc.zeros(2)
     assert tc.clamp(x, min=low, out=out) is out
