@@ -242,8 +242,14 @@ def as_subclass(self: Tensor, kind: type[Tensor], requires_grad: bool) -> Tensor
 
 
 def reduced(self: Tensor, protocol: Any) -> Any:
-    """Return what a pickle holds: the elements, and whether gradients are wanted."""
-    elements = np.ascontiguousarray(self.detach()._array()).view(np.uint8)
+    """Return what a pickle holds: elements as they lie, and whether gradients are wanted."""
+    kept, strides = self.detach(), None
+    if not kept.is_contiguous():
+        kept = kept.clone()  # in the layout of the tensor, without gaps
+        if not kept.is_contiguous():
+            strides = kept.stride()
+            kept = kept.as_strided((kept.numel(),), (1,))
+    elements = np.ascontiguousarray(kept._array()).view(np.uint8)
     state = dict(self.__dict__) if self.__dict__ else None
     kind: Any = type(self)
     if kind in _SHOWN:  # for scripts written for PyTorch they show another module
@@ -255,6 +261,7 @@ def reduced(self: Tensor, protocol: Any) -> Any:
         tuple(self.shape),
         self.requires_grad,
         state,
+        strides,
     )
 
 
@@ -268,11 +275,17 @@ def _restored(
     shape: tuple[int, ...],
     requires_grad: bool,
     state: dict[str, Any] | None,
+    strides: tuple[int, ...] | None = None,  # None: C order
 ) -> Tensor:
     if isinstance(kind, str):
         kind = next(k for k in _SHOWN if k.__name__ == kind)
     flat = np.frombuffer(bytearray(elements), np.uint8).view(dtype.numpy)
-    made = as_subclass(core.from_numpy(flat.reshape(shape)), kind, requires_grad)
+    if strides is None:
+        array = flat.reshape(shape)
+    else:
+        steps = [n * flat.itemsize for n in strides]
+        array = np.lib.stride_tricks.as_strided(flat, shape, steps)
+    made = as_subclass(core.from_numpy(array), kind, requires_grad)
     if state:
         made.__dict__.update(state)
     return made

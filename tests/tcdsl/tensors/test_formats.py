@@ -64,6 +64,16 @@ def test_modules_lie_so_and_compute_the_same() -> None:
     assert tuple(plain[0].weight.grad.shape) == (4, 3, 3, 3)
 
 
+def test_a_pickle_keeps_how_elements_lie() -> None:
+    x = tc.arange(12.0).view(3, 4).t()
+    for one in (x, x + 1, x[1:], x > 3, nn.Parameter(x.bfloat16()), x.expand(2, 4, 3)):
+        again = pickle.loads(pickle.dumps(one))
+        assert again.stride() == one.detach().clone().stride()
+        assert tc.equal(again, one)
+        assert again._base is None
+        assert type(again) is type(one)
+
+
 def test_formats_are_objects_of_one_name() -> None:
     assert repr(tc.channels_last) == "torch.channels_last"
     assert pickle.loads(pickle.dumps(tc.channels_last)) is tc.channels_last
