@@ -106,7 +106,13 @@ _CALLS: dict[str, Callable[..., Any]] = {
 def _told(result: Any) -> Any:
     if isinstance(result, tuple):
         return [_told(one) for one in result]
-    return tuple(result.shape), tuple(result.stride()), result.is_contiguous(), result.tolist()
+    return tuple(result.shape), _steps(result), result.is_contiguous(), result.tolist()
+
+
+def _steps(result: Any) -> list[int]:
+    """Return the strides that are walked: where an extent is 1 they are those of the first call."""
+    walked = 0 not in result.shape
+    return [s for n, s in zip(result.shape, result.stride(), strict=True) if walked and n != 1]
 
 
 def _check_calls(name: str, seed: int, count: int) -> None:
@@ -116,7 +122,7 @@ def _check_calls(name: str, seed: int, count: int) -> None:
         pair = [_laid(rng, shape), _laid(rng, [1 if rng.random() < 0.2 else n for n in shape])]
         mine, wanted = (_CALLS[name](t, *(_made(t, o) for o in pair)) for t in (tc, torch))
         if name in ("unary", "back"):  # rounded elsewhere
-            assert mine.stride() == wanted.stride(), pair
+            assert _steps(mine) == _steps(wanted), pair
         else:
             assert _told(mine) == _told(wanted), pair
 
