@@ -20,7 +20,7 @@ from tcdsl.ops.faults import as_runtime_error
 from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.rules import computing, not_for
 from tcdsl.ops.strides import Laid, laid
-from tcdsl.ops.writing import any_recorded
+from tcdsl.ops.writing import any_recorded, without_repeats
 
 Places = tuple[int | None, ...]
 
@@ -85,7 +85,8 @@ class TypedText:
         if value.dtype is dtype:
             return value
         if 0 in value.stride() and not any_recorded((value,)):
-            return _once(value).to(dtype).expand(value.shape)  # which tells as little of a layout
+            # what is repeated tells as little of a layout as before
+            return without_repeats(value).to(dtype).expand(value.shape)
         return value.to(dtype)
 
     def wrapped(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
@@ -159,13 +160,6 @@ class TypedText:
             FORM + code if code < FORM and p not in read else code
             for p, code in zip(self.params, taken, strict=True)
         )
-
-
-def _once(tensor: Tensor) -> Tensor:
-    """Return a tensor without what repeats its elements."""
-    for d, (n, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        tensor = tensor.narrow(d, 0, 1) if n > 1 and not stride else tensor
-    return tensor
 
 
 def _walked(operand: Laid, places: Places | None, shape: tuple[int, ...]) -> Laid:

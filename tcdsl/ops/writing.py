@@ -110,11 +110,17 @@ def laid_apart(value: Tensor) -> Tensor:
         taken += s * (n - 1)
     if value._device or not value.numel() or any_recorded((value,)):
         return value.clone()  # type: ignore[no-any-return]
-    memory = value.new_empty((taken,))
-    once = tuple(n if s else 1 for s, n in zip(strides, shape, strict=True))
-    memory.as_strided(once, strides).copy_(value.as_strided(once, strides, value.storage_offset()))
+    memory, once = value.new_empty((taken,)), without_repeats(value)
+    memory.as_strided(once.shape, strides).copy_(once)
     copy: Tensor = memory.as_strided(shape, strides)
     return copy
+
+
+def without_repeats(tensor: Tensor) -> Tensor:
+    """Return a view of a tensor that has once what its strides of 0 repeat."""
+    for d, (n, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        tensor = tensor.narrow(d, 0, 1) if n > 1 and not stride else tensor
+    return tensor
 
 
 def may_overlap(
