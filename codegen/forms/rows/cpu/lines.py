@@ -38,6 +38,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
@@ -200,9 +201,9 @@ class LineNest(RowNest):
             out.append(Let(begin, Offset(base, place, b.type_of(begin))))
         done = self.of_any_steps(rows)
         if self.copied is not None:
-            there, here = self.copied
-            is_across = b.all_of(there.is_turned, b.compare("==", here.step, 1))
-            done = If(is_across, self.across_bands(rows), done)
+            source, target = (self.lines[a] for a in self.copied)
+            is_across = b.all_of(source.is_turned, b.compare("==", target.step, 1))
+            done = If(is_across, self.across_bands(rows, *self.copied), done)
         for still in reversed(self.known):
             as_known = b.all_of(
                 *(
@@ -257,18 +258,15 @@ class LineNest(RowNest):
             step=_BAND,
         )
 
-    def across_bands(self, rows: tuple[Expr, Expr]) -> Stmt:
+    def across_bands(self, rows: tuple[Expr, Expr], source: Access, target: Access) -> Stmt:
         """Return the loop over bands of rows that are turned around on their way."""
-        assert self.copied is not None
         start, left = b.i64(self.fresh("start")), b.i64(self.fresh("left"))
-        there, here = self.copied
-        source, target = (next(a for a, x in self.lines.items() if x is y) for y in (there, here))
         turn = b.do(
-            f"tc_across_{here.size}",
+            f"tc_across_{self.lines[target].size}",
             self.place(target, start),
-            here.across,
+            self.lines[target].across,
             self.place(source, start),
-            there.step,
+            self.lines[source].step,
             left,
             self.count,
         )
@@ -276,16 +274,14 @@ class LineNest(RowNest):
             start, *rows, Let(left, b.min64(b.sub(rows[1], start), _BAND)), turn, step=_BAND
         )
 
-    @property
-    def copied(self) -> tuple[_Line, _Line] | None:
+    @cached_property
+    def copied(self) -> tuple[Access, Access] | None:
         """From where to where points are copied as they are, where that is all that is done."""
         match [s.statement for w in self.space.aligned.sweeps for s in w.steps]:
             case [s] if isinstance(s.value, typed.Read) and not s.resumes:
-                lines = [self.lines.get(a) for a in self.linear]
                 dtypes = {self.ctx.operands.memory_dtype(a[0]) for a in self.linear}
-                if len(lines) == 2 and len(dtypes) == 1 and None not in lines:
-                    source = self.lines[s.value.tensor, s.value.subs]
-                    return source, self.lines[s.target, s.subs]
+                if len(self.linear) == 2 and len(dtypes) == 1 and {*self.linear} <= {*self.lines}:
+                    return (s.value.tensor, s.value.subs), (s.target, s.subs)
         return None
 
     def place(self, access: Access, row: Expr) -> Expr:
