@@ -257,8 +257,10 @@ class _Splitting:
         order = _Order(s, factors, self.sizes, set(self.shared))
         root = order.cheapest() if all(order.extents.values()) else None  # else its sums are 0
         is_split = root is not None and any(t.factor is None for t in root.parts)
-        is_split = is_split and all(self.is_alone(f, _own(f, s), s) for f in factors)
         if root is None or not is_split or order.whole_ns() < _GAIN * root.cost_ns:
+            self.statements.append(s)
+            return
+        if not all(self.is_alone(f, _own(f, s), s) for f in factors):
             self.statements.append(s)
             return
         value = _times(*(self.operand(t, s) for t in root.parts))
