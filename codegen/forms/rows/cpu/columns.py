@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil
+from typing import Protocol
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, DimLoop, Linear
@@ -39,6 +40,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 LARGEST_BLOCK = 2048  # columns at most: accumulators of 8 KB
@@ -83,6 +85,19 @@ def usual_block(ctx: Context, space: IterationSpace) -> int:
     block = 1 << max(0, (_TILE_POINTS // length).bit_length() - 1)
     least = 16 if space.arena and length > _TILE_POINTS else _LEAST_BLOCK
     return min(max(block, least), LARGEST_BLOCK)
+
+
+class Here(Protocol):
+    """How statements are evaluated at a point of the columns."""
+
+    def value(self, step: AlignedStatement) -> Expr:
+        """Return the value of a statement."""
+
+    def name(self, value: Expr) -> Expr:
+        """Return a value under a name."""
+
+    def settle(self, step: AlignedStatement, value: Expr) -> None:
+        """Combine the value of a statement with what was there, name it and store it."""
 
 
 class ColumnNest(RowPoints):
@@ -206,11 +221,10 @@ class ColumnNest(RowPoints):
 
         def at(p: RowPoint) -> list[Stmt]:
             out: list[Stmt] = []
-            scope = self.scope(p, self.column, hoist, out)
+            here = self.here(p, hoist, out)
             for step, folded in ready:
+                here.settle(step, self.table(step, p) if folded else here.value(step))
                 s = step.statement
-                value = self.table(step, p) if folded else scope.vector(s.value)
-                self.settle(s, value, p, scope, out)
                 out.append(self.keep(step, p, p.local[s.target, s.subs]))
             return out
 
@@ -252,25 +266,32 @@ class ColumnNest(RowPoints):
             out: list[Stmt] = []
             terms: dict[str, list[Expr]] = {}
             for u in range(rows):
-                here = {**counters, row: b.add(counters[row], u), **p.counters}
-                point = replace(p, counters=here, local={})
+                at_row = {**counters, row: b.add(counters[row], u), **p.counters}
                 self.hoisted = hoisted[u]
-                scope = self.scope(point, self.column, hoist, out)
+                here = self.here(replace(p, counters=at_row, local={}), hoist, out)
                 for step in steps:
-                    value = scope.vector(step.statement.value)
+                    value = here.value(step)
                     if step.folds:
-                        terms.setdefault(step.statement.target, []).append(scope.name(value))
+                        terms.setdefault(step.statement.target, []).append(here.name(value))
                     else:
-                        self.settle(step.statement, value, point, scope, out)
+                        here.settle(step, value)
             for step in steps:
                 if step.folds:
                     op = operator(step.statement.op)
                     new = merged(op, tuple(terms[step.statement.target]))
-                    out.append(self.keep(step, p, combined(op, new, self.table(step, p))))
+                    out.append(self.keep(step, p, self.added(op, self.table(step, p), new)))
             return out
 
         body = self.along(at)
         return [*hoist, *body]
+
+    def here(self, point: RowPoint, hoist: list[Stmt], out: list[Stmt]) -> Here:
+        """Return how statements are evaluated at a point of the columns: in vectors."""
+        return _InLanes(self, point, self.scope(point, self.column, hoist, out), out)
+
+    def added(self, op: str, held: Expr, new: Expr) -> Expr:
+        """Return what a table holds and what is new of it, combined."""
+        return combined(op, new, held)
 
     def neutral(self, step: AlignedStatement) -> Expr:
         """Return the start of a fold in all lanes."""
@@ -291,3 +312,20 @@ class ColumnNest(RowPoints):
             b.loop(var, self.low, main, body(RowPoint({self.column.name: var})), step=lanes),
             b.loop(var, main, self.high, Let(rest, self.tail(left)), body(masked), step=lanes),
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _InLanes:
+    nest: ColumnNest
+    point: RowPoint
+    scope: vexpr.LaneScope
+    out: list[Stmt]
+
+    def value(self, step: AlignedStatement) -> Expr:
+        return self.scope.vector(step.statement.value)
+
+    def name(self, value: Expr) -> Expr:
+        return self.scope.name(value)
+
+    def settle(self, step: AlignedStatement, value: Expr) -> None:
+        self.nest.settle(step.statement, value, self.point, self.scope, self.out)
