@@ -9,7 +9,7 @@ from tcdsl.core.dtypes import DType, dtype_meant
 from tcdsl.ops.formats import FORMATS, MemoryFormat, strides_in
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.rules import broadcast, first
-from tcdsl.ops.strides import in_c_order, is_dense, laid, strides_of_copy
+from tcdsl.ops.strides import in_c_order, is_dense, laid, laid_out, strides_of_copy
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -84,9 +84,7 @@ def laid_as(leaf: Tensor, gradient: Tensor) -> Tensor:
 def empty_strided(like: Tensor, strides: Strides) -> Tensor:
     """Return a dense tensor of undefined contents, with another's shape, type and place."""
     row = empty_beside(like, (like.numel(),), like.dtype)
-    made = row.as_strided(like.shape, strides)
-    set_base(made, None)  # nothing else shows that memory
-    return made  # type: ignore[no-any-return]
+    return laid_out(row, like.shape, strides)
 
 
 _copy_into = ops.op("copy", types=first, shape=broadcast, writes=True)

@@ -21,11 +21,11 @@ from tcdsl.core import (
     is_grad_enabled,
     lent,
     record,
-    set_base,
     setup,
 )
 from tcdsl.core import empty as host_empty
 from tcdsl.core.dtypes import DType
+from tcdsl.ops.strides import laid_out
 
 META = 1 << 14  # the place of tensors without memory, beyond those of GPUs
 
@@ -120,9 +120,7 @@ def empty(
         if strides is None:
             return there.empty(shape, dtype.numpy)
         row = there.empty((math.prod(shape),), dtype.numpy)
-    made: Tensor = row.as_strided(shape, strides)
-    set_base(made, None)  # nothing else shows that memory
-    return made
+    return laid_out(row, shape, strides)
 
 
 def _form_alone(shape: tuple[int, ...], dtype: DType, strides: Shape | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tcdsl.calls.operands.collapse import Strides
-from tcdsl.core import Tensor
+from tcdsl.core import Tensor, set_base
 
 __all__ = ["Laid", "Layout", "Strides", "strides_of_copy", "strides_of_result"]
 
@@ -79,6 +79,13 @@ def in_c_order(shape: Shape, operands: Sequence[Laid]) -> None:
 def laid(tensor: Tensor) -> Laid:
     """Return how a tensor lies."""
     return Laid(tuple(tensor.shape), tensor.stride())
+
+
+def laid_out(row: Tensor, shape: Sequence[int], strides: Strides) -> Tensor:
+    """Return a fresh row, which nothing else shows, as a dense tensor of these strides."""
+    made: Tensor = row.as_strided(shape, strides)
+    set_base(made, None)
+    return made
 
 
 def is_plain(operand: Laid) -> bool:

@@ -12,7 +12,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling, internal, on_device
 from tcdsl.ops.formats import FORMATS, strides_in
 from tcdsl.ops.rules import default_float
-from tcdsl.ops.strides import Strides
+from tcdsl.ops.strides import Strides, laid_out
 from tcdsl.ops.table import publish
 from tcdsl.tensors.devices import CPU, Device, default_device, place_of
 
@@ -203,9 +203,7 @@ def _laid(shape: tuple[int, ...], strides: Strides | None, dtype: DType, place: 
     """Return a dense tensor of undefined contents; strides None for C order."""
     if strides is None:
         return empty_at(shape, dtype, place)
-    made = empty_at((math.prod(shape),), dtype, place).as_strided(shape, strides)
-    core.set_base(made, None)  # nothing else shows that memory
-    return made
+    return laid_out(empty_at((math.prod(shape),), dtype, place), shape, strides)
 
 
 def like(
