@@ -72,6 +72,8 @@ def strides_in(memory_format: object, input: Tensor | Sequence[int], name: str) 
     if wanted is _preserve_format:
         if not isinstance(input, Tensor):
             raise RuntimeError("unsupported memory format Preserve")
+        if input.is_contiguous() and 1 not in shape:
+            return None  # as below, and by far the most are so
         return strides_of_copy(shape, [laid(input)])
     if wanted.order and len(shape) != len(wanted.order):
         raise RuntimeError(f"required rank {len(wanted.order)} tensor to use {wanted._name} format")
