@@ -2,8 +2,8 @@
 
 Integer reasoning by implications: s >= 0 follows from a simpler t >= 0. A question ends, whatever
 it is: `level`, then `depth` + `uses` shrink from a question to those it asks, so that none is
-deeper than a hundred frames, and `fuel` bounds how many there are. What a few steps do not prove
-is tried on numbers before more is spent: most of it is just not true. A proof substitutes symbols,
+deeper than a hundred frames, and `fuel` bounds how many there are. What its terms do not tell is
+tried on numbers before anything is spent: most of it is just not true. A proof substitutes symbols,
 which makes minima anew, which asks for proofs: hence one file.
 """
 
@@ -17,7 +17,7 @@ from tcdsl.grammar.proofs.sizes import Atom, FloorDiv, Max, Min, Modulo, Monomia
 _FEW_STEPS, _MANY_STEPS = 30, 400
 _LEVELS = 4  # of questions about a part, a divisor or a factor, inside a question
 _ALIKE = (0, 1, 2, 3, 8, 1000, 1 << 40)  # values of sizes to try: one for all; one, and others
-_BESIDE = ((1, 1000), (1000, 1), (5, 8))
+_BESIDE = ((1, 1000), (1000, 1), (5, 8), (0, 8))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -26,16 +26,28 @@ def is_nonnegative(size: Size, given: tuple[Size, ...] = ()) -> bool:
 
     given: sizes known to be >= 0, `N - 1` where a domain is known not to be empty.
     """
+    if _is_sum(size):
+        return True
+    if _is_refuted(size, given):
+        return False
     facts = tuple(dict.fromkeys(f for g in given for f in _implied(g, 3)))
     claims = [(size, facts)]
     if moved := _moved(facts):
         claims.insert(
             0, (substitute_symbols(size, moved), tuple(substitute_symbols(f, moved) for f in facts))
         )
-    if any(_Proof(known, _FEW_STEPS).asks(claim) for claim, known in claims):
-        return True
-    return not _is_refuted(size, given) and any(
-        _Proof(known, _MANY_STEPS).asks(claim) for claim, known in claims
+    return any(
+        _Proof(known, steps).asks(claim)
+        for steps in (_FEW_STEPS, _MANY_STEPS)
+        for claim, known in claims
+    )
+
+
+def _is_sum(size: Size) -> bool:
+    """Whether it adds and multiplies nothing but numbers and symbols that are none negative."""
+    return all(
+        c >= 0 and all(isinstance(a, Symbol) and not a.signed for a in monomial)
+        for monomial, c in size.terms
     )
 
 
