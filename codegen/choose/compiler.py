@@ -137,6 +137,8 @@ def open_choice(
 
 def _without_planned(arrangement: Arrangement, config: Config) -> Config:
     """Return a config without the values of knobs that leave no choice."""
+    if not config.items:
+        return config
     planned = {
         f"g{i}.{knob.name}"
         for i in range(len(arrangement.contexts))
