@@ -103,6 +103,7 @@ class Executables:
 
     def for_all(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled:
         """Compile the executable of the CPU for all sizes of the regime of these."""
+        early.begin()
         with self._lock:
             config, regime = self.generic_choice(spec, sizes)
             if self.index is not None:
@@ -113,7 +114,6 @@ class Executables:
 
     def generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
         """Return the analytic choice of an executable of the CPU for all sizes of a regime."""
-        early.begin()
         from tcdsl.codegen.choose import compiler  # on use
 
         assert isinstance(self.machine, Machine)
