@@ -57,10 +57,14 @@ class Aside:
         Of the definition.
     module : str
         What the builder runs: `EXECUTABLE`, `WAY_BACK`, `CALL`, `LIBRARY` or `USUAL`.
+    is_later : bool
+        Whether others of its kind are built before it, whenever they come.
     """
 
-    def __init__(self, task: bytes, name: str, module: str = EXECUTABLE) -> None:
-        self.task, self.name, self.module = task, name, module
+    def __init__(
+        self, task: bytes, name: str, module: str = EXECUTABLE, *, is_later: bool = False
+    ) -> None:
+        self.task, self.name, self.module, self.is_later = task, name, module, is_later
         self._has_begun = self._is_cancelled = False
         self._lock = Lock()  # that it begins, or is not wanted any more
         self._done = threading.Event()
@@ -109,7 +113,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: list[tuple[int, int, Aside]] = []
+        self._waiting: list[tuple[int, bool, int, Aside]] = []
         self._numbers = itertools.count()
         self._is_served = self._is_building = False
         self._here: threading.Thread | None = None  # that builds one
@@ -121,7 +125,8 @@ class Queue:
             is_first = self._here is None and not self._is_served
             if one.module in _HERE and is_first and self._begin_here(one):
                 return
-            heapq.heappush(self._waiting, (_ORDER.index(one.module), next(self._numbers), one))
+            turn = _ORDER.index(one.module), one.is_later, next(self._numbers)
+            heapq.heappush(self._waiting, (*turn, one))
             self._changed.notify_all()
         self._start()
 
@@ -200,7 +205,7 @@ class Queue:
                 self._is_served = False
                 return None
             self._is_building = True
-            return heapq.heappop(self._waiting)[2]
+            return heapq.heappop(self._waiting)[-1]
 
 
 class Builder:

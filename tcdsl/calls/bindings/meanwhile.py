@@ -232,38 +232,49 @@ class Meanwhile(OwnSizes):
             self._expected = self._own_choice(exact, dict(sizes))[1]
         return self._expected
 
-    def _follow(self) -> None:
+    def _follow(self, *, is_later: bool) -> bool:
         """Have the executable for all sizes built aside, where the first ones had their own.
 
         Not where calls would have another one meanwhile: how long that takes would decide which.
+        is_later: after others. Returned is whether it is to be built.
         """
         with self._lock:
             if self._exact is None or not self.signature.sizes or not FOLLOWS:
-                return
+                return False
             if self.rank_free is not None:  # which serves others
-                return
+                return False
             sizes, layouts = self._exact
             spec = Spec(None, layouts, self.threads)
             is_new = spec not in self._asides and not self._own_classes
             taken = {v for s, c in self._made.compiled if s.sizes is not None for _, v in c.items}
             if not is_new or not taken.isdisjoint(LONG_FORMS - {SHARING_FORM}):
-                return
-            if not self.is_for_gpu and self._index is not None and is_lasting():
-                known = self._made.at_hand(spec, dict(sizes), self.signature.sizes)
-                if known is None and usable_cores() > 1:
-                    task = self._task_for_all(spec, dict(sizes), is_short=True)
-                    self._followers[spec] = Aside(task, self.name)
+                return False
+            if self.is_for_gpu or self._index is None or not is_lasting() or usable_cores() < 2:
+                return False
+            if self._made.at_hand(spec, dict(sizes), self.signature.sizes) is not None:
+                return False
+            task = self._task_for_all(spec, dict(sizes), is_short=True)
+            self._followers[spec] = Aside(task, self.name, is_later=is_later)
+            return True
 
     def _followed(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled | None:
-        """Return what was built aside since sizes change; now they do."""
+        """Return what was built aside since sizes change; now they do.
+
+        It is built for the regime of the first sizes: those of another one do not wait for it.
+        """
         if self._index is None:
             return None
         changing.sizes.changed()
         one = self._followers.pop(spec, None)
         if one is None:
             return None
-        one.wait()
-        return self._made.at_hand(spec, sizes, self.signature.sizes)
+        known = self._made.at_hand(spec, sizes, self.signature.sizes)
+        if known is None and self._exact is not None:
+            _, regime = self._made.generic_choice(spec, sizes)
+            if regime.holds(dict(self._exact[0])):
+                one.wait()
+                known = self._made.at_hand(spec, sizes, self.signature.sizes)
+        return known
 
     def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
         """Whether a compiler takes far longer for the executable for all sizes than for others."""

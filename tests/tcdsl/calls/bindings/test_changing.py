@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings import aside, building, changing, meanwhile
 from tcdsl.calls.bindings.aside import Aside
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.runtime import Entry
 from tests.codegen.compiled import noted
 
@@ -44,8 +46,12 @@ def built(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
             building.build(one.task)
 
     monkeypatch.setattr(aside, "_queue", AtOnce())
-    monkeypatch.setattr(changing, "_start", changing._all)
+    monkeypatch.setattr(changing, "_start", at_once)
     return names
+
+
+def at_once(build: Callable[[Any], None], follow: Any) -> None:
+    build(follow)
 
 
 def call(kernel: Any, m: int) -> None:
@@ -72,6 +78,56 @@ def test_the_first_change_has_what_follows_built(compiled: list[str], built: lis
     assert [c.spec.sizes is None for c in second.variant().executables] == [False, True]
 
 
+class Follower:
+    """Stands for a definition, of which something is to be built or not."""
+
+    def __init__(self, name: str, is_built: bool) -> None:
+        self.name, self.is_built = name, is_built
+
+    def follow(self, *, is_later: bool) -> bool:
+        if self.is_built:
+            Aside(b"", self.name, is_later=is_later)
+        return self.is_built
+
+
+def test_every_other_one_is_built_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = aside.Queue()
+    monkeypatch.setattr(queue, "_start", lambda: None)
+    monkeypatch.setattr(aside, "_queue", queue)
+    monkeypatch.setattr(changing, "_start", at_once)
+    sizes = changing.Changing()
+    followers = [Follower(name, name not in "ac") for name in "abcdefg"]
+    for one in followers[:5]:
+        sizes.met(one.follow)
+    sizes.changed()
+    for one in followers[5:]:
+        sizes.met(one.follow)
+    turns = [queue._next() for _ in range(5)]
+    assert [one.name for one in turns if one is not None] == ["b", "e", "g", "d", "f"]
+
+
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_sizes_of_another_regime_do_not_wait_for_what_the_first_ones_have_built(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch, is_alike: bool
+) -> None:
+    waited: list[str] = []
+
+    class Busy(aside.Queue):
+        def put(self, one: Aside) -> None:
+            pass
+
+    monkeypatch.setattr(aside, "_queue", Busy())
+    monkeypatch.setattr(changing, "_start", at_once)
+    monkeypatch.setattr(Aside, "wait", lambda one: waited.append(one.name))
+    monkeypatch.setattr(Regime, "holds", lambda _, sizes: is_alike or sizes["M"] != 3)
+    first, second = map(named, ("first", "second"))
+    for m in (3, 4):
+        for kernel in (first, second):
+            call(kernel, m)
+    assert waited == ["second"] * is_alike
+    assert compiled == ["first", "second"] * 2
+
+
 @pytest.mark.wide
 def test_what_calls_would_have_meanwhile_is_left_to_them(
     compiled: list[str], built: list[str], monkeypatch: pytest.MonkeyPatch
@@ -81,7 +137,7 @@ def test_what_calls_would_have_meanwhile_is_left_to_them(
     call(second, 3)
     forms = {v for c in second.variant().executables for _, v in c.config.items}
     monkeypatch.setattr(meanwhile, "LONG_FORMS", forms)
-    second.variant()._follow()
+    assert not second.variant()._follow(is_later=False)
     assert not built
 
 
