@@ -136,7 +136,8 @@ class _Proof:
                 return True
         else:
             (atom,), c = nested
-            if self._by_atom(s - Size((nested,)), atom, c, depth - 1, uses, level):
+            rest = Size(tuple([t for t in s.terms if t is not nested]))
+            if self._by_atom(rest, atom, c, depth - 1, uses, level):
                 return True
         if uses > 0:
             for fact, negated in self.facts:
