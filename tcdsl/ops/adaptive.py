@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from tcdsl.core import Op, Tensor, empty, made_by
@@ -13,9 +13,10 @@ from tcdsl.core.dtypes import DType, float32, float64
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
 from tcdsl.ops.casting import wide
-from tcdsl.ops.pools import put_back, shares
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
+from tcdsl.ops.pools import put_back, put_back_last, shares
 from tcdsl.ops.rules import not_for
-from tcdsl.ops.spatial import spatial
+from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import kept_for_all
 
@@ -31,14 +32,21 @@ _MAX = {
 
 
 @cache
-def _avg(rank: int, size: tuple[int, ...]) -> Op:
+def _avg(rank: int, size: tuple[int, ...], last: bool = False) -> Op:
     text = spatial(ops.text("adaptive_avg_pool"), rank)
-    made = op_of_text(text, vjp=_spread, saves=("like:input", "share"))
+    made = _of_means(text, last)
     return made.with_generics(**{f"O{d + 1}": n for d, n in enumerate(size)})
 
 
+def _of_means(text: str, last: bool) -> Op:
+    """Return the op of a text of means, whose images may have their channels last."""
+    if last:
+        text = with_channels_behind(text)
+    return op_of_text(text, vjp=_spread_last if last else _spread, saves=("like:input", "share"))
+
+
 @cache
-def _avg_of_few(image: tuple[int, ...], size: tuple[int, ...]) -> Op | None:
+def _avg_of_few(image: tuple[int, ...], size: tuple[int, ...], last: bool = False) -> Op | None:
     """Return the op of means of few elements each, one dimension after the other; None of many.
 
     A window reads as many elements as the longest one has, those behind its end for nothing. The
@@ -68,7 +76,7 @@ def _avg_of_few(image: tuple[int, ...], size: tuple[int, ...]) -> Op | None:
         f"def adaptive_avg_pool_of_few<{sizes}, {taps}, T>(T(N, {extents}) input, T({sizes}) share)"
         f" -> (T(N, {sizes}) out) {{\n  " + "\n  ".join(statements) + "\n}"
     )
-    made = op_of_text(text, vjp=_spread, saves=("like:input", "share"))
+    made = _of_means(text, last)
     bound = {f"O{d}": n for d, n in enumerate(size)} | {f"K{d}": n for d, n in enumerate(most)}
     return made.with_generics(**bound)
 
@@ -79,13 +87,19 @@ def _spread(needs: int, d_out: Tensor, input: Tensor, share: Tensor) -> Any:
     return _spreading(image, size)(d_out, share), None
 
 
-def _gather(needs: int, d_input: Tensor, share: Tensor) -> Any:
+def _spread_last(needs: int, d_out: Tensor, input: Tensor, share: Tensor) -> Any:
+    """Return the same where channels lie last."""
+    image, size = tuple(input.shape[1:-1]), tuple(share.shape)
+    return _spreading(image, size, True)(d_out, share), None
+
+
+def _gather(last: bool, needs: int, d_input: Tensor, share: Tensor) -> Any:
     """Return the gradient of shares, which are linear: means."""
-    return _avg(share.ndim, tuple(share.shape))(d_input, share), None
+    return _avg(share.ndim, tuple(share.shape), last)(d_input, share), None
 
 
 @cache
-def _spreading(image: tuple[int, ...], size: tuple[int, ...]) -> Op:
+def _spreading(image: tuple[int, ...], size: tuple[int, ...], last: bool = False) -> Op:
     """Return the op that gives elements their shares, one dimension after the other.
 
     Element h is in windows h O / H to (h O + O - 1) / H: one or two of them where there are no more
@@ -121,7 +135,9 @@ def _spreading(image: tuple[int, ...], size: tuple[int, ...]) -> Op:
         + "\n  ".join(statements)
         + "\n}"
     )
-    made = op_of_text(text, vjp=_gather, saves=("share",))
+    if last:
+        text = with_channels_behind(text)
+    made = op_of_text(text, vjp=partial(_gather, last), saves=("share",))
     return made.with_generics(**{f"H{d}": n for d, n in enumerate(image)})
 
 
@@ -272,6 +288,16 @@ def _max_of(rank: int, image: tuple[int, ...], size: tuple[int, ...]) -> tuple[O
     return _max(most, one + size), one + image
 
 
+@cache
+def _max_last(image: tuple[int, ...], size: tuple[int, ...]) -> Op:
+    """Return the op of the greatest elements of images whose channels lie last."""
+    text = with_channels_behind(ops.text("adaptive_max_pool2d"))
+    made = op_of_text(text, vjp=put_back_last, saves=("like:input", "indices"))
+    most = (_longest(n, o) for n, o in zip(image, size, strict=True))
+    generics = {f"K{d + 1}": n for d, n in enumerate(most)}
+    return made.with_generics(**generics, **{f"O{d + 1}": n for d, n in enumerate(size)})
+
+
 def _sizes(shape: tuple[int, ...], output_size: Size, rank: int) -> tuple[int, ...]:
     """Return the size of outputs; None is that of the image."""
     if len(shape) not in (rank + 1, rank + 2):
@@ -309,7 +335,12 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
             "adaptive_avg_pool3d_cpu" if rank == 3 else "adaptive_avg_pool2d", input.dtype
         )
     p = _pool(rank, input, output_size)
+    last = rank == 2 and input.ndim == 4 and has_channels_last(input)  # of 3: not PyTorch's
     if p.size == (1,) * rank and input.numel():
+        if input.ndim == rank + 2 and has_channels_last(input):
+            places = channels_behind(input).flatten(1, -2)
+            means = channels_second(places.mean(1).view(p.outs[0], *p.size, p.outs[1]))
+            return made_by(means, "MeanBackward1")
         flat = input.reshape(*p.outs[:-rank], math.prod(p.image))
         name = "SqueezeBackward1" if rank == 1 else "MeanBackward1"
         return made_by(flat.mean(-1).view(p.outs), name)
@@ -317,22 +348,28 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
         pool = (pools.avg_pool1d, pools.avg_pool2d, pools.avg_pool3d)[rank - 1]
         return made_by(pool(input, p.windows), _node("AvgPool", rank))
     share = _shares(p.image, p.size, input.dtype)
-    few = _avg_of_few(p.image, p.size) if input.dtype in (float32, float64) else None
-    made: Tensor = (few or _avg(rank, p.size))(input.reshape(p.rows), share)
-    return made_by(made.view(p.outs), _node("AvgPool", rank))
+    few = _avg_of_few(p.image, p.size, last) if input.dtype in (float32, float64) else None
+    x = channels_behind(input) if last else input.reshape(p.rows)
+    found: Tensor = (few or _avg(rank, p.size, last))(x, share)
+    made = channels_second(found) if last else found.view(p.outs)
+    return made_by(made, _node("AvgPool", rank))
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Size, return_indices: bool) -> Any:
     p = _pool(rank, input, output_size)
     if p.windows is not None:
         pool = (pools.max_pool1d, pools.max_pool2d, pools.max_pool3d)[rank - 1]
-        found = pool(input, p.windows, return_indices=return_indices)
+        laid = input.contiguous() if rank == 3 else input  # PyTorch's are in C order
+        found = pool(laid, p.windows, return_indices=return_indices)
         made_by(found[0] if return_indices else found, _node("MaxPool", rank))
         return found
-    op, image = _max_of(rank, p.image, p.size)
-    out, at = op(input.reshape((p.rows[0], *image)))
-    made = made_by(out.view(p.outs), _node("MaxPool", rank))
-    return (made, at.view(p.outs)) if return_indices else made
+    if rank == 2 and input.ndim == 4 and has_channels_last(input):
+        out, at = (channels_second(t) for t in _max_last(p.image, p.size)(channels_behind(input)))
+    else:
+        op, image = _max_of(rank, p.image, p.size)
+        out, at = (t.view(p.outs) for t in op(input.reshape((p.rows[0], *image))))
+    made = made_by(out, _node("MaxPool", rank))
+    return (made, at) if return_indices else made
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Size) -> Tensor:

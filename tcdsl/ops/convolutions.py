@@ -9,9 +9,11 @@ from typing import Any
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import lower
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.rules import C_NAMES, Operands
 from tcdsl.ops.spatial import spatial
+from tcdsl.ops.strides import Laid, Layout, Strides, in_order, strides_of_images
 from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
@@ -19,10 +21,22 @@ Each = int | Sequence[int]
 Sizes = tuple[int, ...]
 
 
+def _groups_last(shape: Sizes, operands: Sequence[Laid]) -> Strides:
+    """Return the strides of images (N, G, F, ...) whose channels, in groups, lie last."""
+    return in_order(shape, (0, *range(3, len(shape)), 1, 2))
+
+
+def _lie_last(input: Tensor, weight: Tensor) -> bool:
+    """Whether channels of the result lie last: where those of the images or the weights do."""
+    return has_channels_last(input) or has_channels_last(weight)
+
+
 @cache
-def _op(name: str, rank: int, generics: tuple[tuple[str, int], ...]) -> Op:
+def _op(
+    name: str, rank: int, generics: tuple[tuple[str, int], ...], order: Layout | None = None
+) -> Op:
     """Return the op of a definition for images of a rank, with its strides and paddings bound."""
-    made = op_of_text(spatial(ops.text(name), rank))
+    made = op_of_text(spatial(ops.text(name), rank), order=order)
     return lower(made.with_generics(**dict(generics)))
 
 
@@ -32,7 +46,8 @@ _known: dict[tuple[Any, ...], Op] = {}  # of one group, by rank and what calls s
 @cache
 def _of_one_group(rank: int, has_bias: bool, stride: Sizes, padding: Sizes, dilation: Sizes) -> Op:
     """Return the op of convolutions of one group, which looks at shapes that are new to it."""
-    plain = op_of_text(spatial(ops.text("conv_bias" if has_bias else "conv"), rank)).forms
+    name = "conv_bias" if has_bias else "conv"
+    plain = op_of_text(spatial(ops.text(name), rank), order=strides_of_images).forms
 
     def shape(operands: Operands) -> None:
         input, weight = operands[:2]
@@ -142,11 +157,12 @@ def _conv(
     f = weight.shape[0]
     x = input.reshape(n, groups, c // groups, *image)
     w = weight.reshape(groups, f // groups, *weight.shape[1:])
+    order = _groups_last if _lie_last(input, weight) else None
     if bias is None:
-        y = _op("conv_groups", rank, generics)(x, w)
+        y = _op("conv_groups", rank, generics, order)(x, w)
     else:
         b = bias.reshape(groups, f // groups)
-        y = _op("conv_groups_bias", rank, generics)(x, w, b)
+        y = _op("conv_groups_bias", rank, generics, order)(x, w, b)
     return y.view(n, f, *y.shape[3:])  # type: ignore[no-any-return]
 
 
@@ -230,20 +246,22 @@ def _transposed(
                 for side, n in zip(sides, sizes, strict=True)
             )
         )
-    generics = _generics(S=s, D=d, E=e)
+    generics, lie_last = _generics(S=s, D=d, E=e), _lie_last(input, weight)
     if groups == 1:
-        y = _op("conv_transposed", rank, generics)(input, weight)
+        y = _op("conv_transposed", rank, generics, strides_of_images)(input, weight)
     else:
         n, c, *image = input.shape
         x = input.reshape(n, groups, c // groups, *image)
         w = weight.reshape(groups, c // groups, *weight.shape[1:])
-        y = _op("conv_transposed_groups", rank, generics)(x, w)
+        y = _op("conv_transposed_groups", rank, generics, _groups_last if lie_last else None)(x, w)
         y = y.view(n, groups * weight.shape[1], *y.shape[3:])
     for dim, cut in enumerate(p):
         if cut:
             y = y.narrow(dim + 2, cut, y.shape[dim + 2] - 2 * cut)
     if bias is not None:
         y = y + bias.view(-1, *(1,) * rank)
+    if lie_last:
+        return channels_second(channels_behind(y).contiguous())
     return y.contiguous()  # type: ignore[no-any-return]
 
 

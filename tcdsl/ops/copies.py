@@ -11,9 +11,11 @@ from typing import Any
 from tcdsl.core import Op, Tensor, is_casting, made_by
 from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.casting import widened
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.over import over
 from tcdsl.ops.rules import Operands, ShapeRule
 from tcdsl.ops.spatial import spatial
+from tcdsl.ops.strides import strides_of_copy, strides_of_images
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import Shape, dim_of
 
@@ -102,9 +104,26 @@ def pad(
 def _padded(input: Tensor, widths: list[int], value: float | None, mode: str) -> Tensor:
     if len(widths) == 0:
         return input.clone()  # type: ignore[no-any-return]
+    name = _PADS[mode].format(len(widths) // 2)
+    if has_channels_last(input) and mode != "circular":
+        _padding(tuple(input.shape), tuple(widths), mode)  # or it refuses them
+        behind = _widths_behind(widths, input.ndim)
+        moved = _padded_in_c_order(channels_behind(input), behind, value, mode)
+        return made_by(channels_second(moved), name)
+    return made_by(_padded_in_c_order(input, widths, value, mode), name)
+
+
+def _widths_behind(widths: list[int], rank: int) -> list[int]:
+    """Return widths from the last dimension on where the channels, second before, are the last."""
+    at = 2 * (rank - 2)
+    image = widths[:at] + [0] * (at - len(widths))
+    return (widths[at : at + 2] or [0, 0]) + image + widths[at + 2 :]
+
+
+def _padded_in_c_order(input: Tensor, widths: list[int], value: float | None, mode: str) -> Tensor:
     op, rows, shape = _padding(tuple(input.shape), tuple(widths), mode)
     made: Tensor = op(input.reshape(rows)) if value is None else op(input.reshape(rows), value)
-    return made_by(made.view(shape), _PADS[mode].format(len(widths) // 2))
+    return made.view(shape)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=4096)
@@ -175,7 +194,8 @@ def _flipping(rank: int, dims: tuple[int, ...]) -> tuple[Op, ...]:
         if found.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     text = ops.text("flip")
-    return tuple(op_of_text(over(text, rank, (d,))) for d in found) if rank else ()
+    flips = (op_of_text(over(text, rank, (d,)), order=strides_of_copy) for d in found)
+    return tuple(flips) if rank else ()
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
@@ -210,7 +230,7 @@ def _rolling(rank: int, dim: int) -> Op:
         return _rolled(d_out, -int(shift), dim), None
 
     text = over(ops.text("roll"), rank, (dim_of(dim, rank),))
-    return op_of_text(text, vjp=back, saves=("shift",))
+    return op_of_text(text, vjp=back, saves=("shift",), order=strides_of_images)
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:

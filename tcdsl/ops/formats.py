@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcdsl.calls.operands.collapse import Strides
-from tcdsl.core import Tensor, setup
-from tcdsl.ops.strides import CHANNELS_LAST, in_order, is_laid_in, laid, strides_of_copy
+from tcdsl.core import Tensor, set_base, setup
+from tcdsl.ops.strides import (
+    CHANNELS_LAST,
+    channels_last,
+    in_order,
+    is_laid_in,
+    laid,
+    says_channels_last,
+    strides_of_copy,
+)
 
 __all__ = ["FORMATS", "MemoryFormat", "is_laid", "strides_in"]
 
@@ -96,16 +104,28 @@ def strides_say(input: Tensor, memory_format: MemoryFormat) -> bool:
     order = memory_format.order
     if not order:
         return input.is_contiguous()
-    if input.ndim != len(order) or not input.stride(1):
-        return False
-    least = 0
-    for d in (1, *reversed([n for n in order if n != 1])):
-        if not input.shape[d] or input.stride(d) < least:
-            return False
-        if d == 0 and least == input.stride(1):
-            return False
-        least = input.stride(d) * max(input.shape[d], 1)
-    return True
+    return input.ndim == len(order) and says_channels_last(laid(input))
+
+
+def has_channels_last(input: Tensor) -> bool:
+    """Return whether channels lie last in images, by strides alone."""
+    strides = input.stride()
+    return len(strides) > 3 and strides[1] <= strides[-1] and says_channels_last(laid(input))
+
+
+def channels_behind(input: Tensor) -> Tensor:
+    """Return a view of images with the channels as the last dimension."""
+    moved: Tensor = input.permute(channels_last(input.ndim))
+    return moved
+
+
+def channels_second(made: Tensor) -> Tensor:
+    """Return images whose channels are the last dimension as PyTorch has them."""
+    rank = made.ndim
+    moved: Tensor = made.permute((0, rank - 1, *range(1, rank - 1)))
+    if moved.grad_fn is None:
+        set_base(moved, None)  # nothing else shows that memory
+    return moved
 
 
 setup("is_laid", is_laid)

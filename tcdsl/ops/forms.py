@@ -53,7 +53,7 @@ from tcdsl.ops.meaning import Meaning
 from tcdsl.ops.node_names import name_by_form, node_name
 from tcdsl.ops.recipes import Recipes
 from tcdsl.ops.rules import broadcast
-from tcdsl.ops.strides import is_plain, laid
+from tcdsl.ops.strides import Laid, is_plain, laid
 from tcdsl.ops.typed import TypedText
 from tcdsl.ops.writing import (
     any_recorded,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
 
 _MAX_KINDS = 256
+_NUMBER = Laid((), ())
 _every: weakref.WeakSet[Forms] = weakref.WeakSet()
 
 
@@ -286,8 +287,15 @@ class Forms:
     def laid(self, call: KernelCall, values: Sequence[Any]) -> tuple[Strides | None, ...] | None:
         """Return the strides of fresh results, None where all are in C order."""
         found = call.variant.signature.pointwise
-        if found is None or all(is_plain(laid(v)) for v in values if isinstance(v, Tensor)):
+        order = self.meaning.order
+        if found is None and order is None:
             return None
+        tensors = [laid(v) if isinstance(v, Tensor) else _NUMBER for v in values]
+        if all(map(is_plain, tensors)):
+            return None
+        if found is None:
+            assert order is not None
+            return tuple([order(shape, tensors) for _, shape in call.return_types])
         (_, shape), *more = call.return_types
         operands = self.text.laid(values, found.places, shape)
         strides = self.meaning.layout(shape, operands)

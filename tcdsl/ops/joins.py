@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from tcdsl.core import GRAD, Op, Recipe, Tensor, made_by, record, set_grad_enabled
+from tcdsl.core.dtypes import DType
 from tcdsl.ops.internal import copy_
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.rules import Operands, promote
+from tcdsl.ops.strides import Laid, Strides, laid, laid_out, says_channels_last, strides_of_images
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of, no_vjp
 
@@ -82,7 +85,13 @@ def _joining(rank: int, dim: int, count: int) -> Op:
         shape=partial(_check_parts, at),
         vjp=partial(_cut, at),
         saves=tuple(f"like:x{k}" for k in range(count)),
+        order=_strides_together,
     )
+
+
+def _strides_together(shape: tuple[int, ...], operands: Sequence[Laid]) -> Strides | None:
+    """Return the strides of what is joined: channels last where they are so in all parts."""
+    return strides_of_images(shape, operands) if all(map(says_channels_last, operands)) else None
 
 
 class _OtherRankError(Exception):
@@ -129,7 +138,7 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
         lengths.append(shape[at])
         needs |= t.requires_grad << i
     whole = (*first[:at], sum(lengths), *first[at + 1 :])
-    made = empty_beside(parts[0], whole, dtype) if out is None else out
+    made = _empty_together(parts, whole, dtype) if out is None else out
     if out is not None and out.shape != whole:
         out.resize_(whole)
     old = set_grad_enabled(False)
@@ -142,6 +151,14 @@ def _copied_together(tensors: Sequence[Tensor], dim: int, out: Tensor | None) ->
         vjp = partial(_parted, at, tuple(lengths))
         record("CatBackward0", recipe, vjp, tuple(parts), (made,), needs)
     return made
+
+
+def _empty_together(parts: Sequence[Tensor], whole: tuple[int, ...], dtype: DType) -> Tensor:
+    """Return a tensor of undefined contents that lies as what is joined does."""
+    strides = _strides_together(whole, [laid(t) for t in parts])
+    if strides is None:
+        return empty_beside(parts[0], whole, dtype)
+    return laid_out(empty_beside(parts[0], (math.prod(whole),), dtype), whole, strides)
 
 
 def _written_one_by_one(

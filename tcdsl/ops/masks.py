@@ -17,6 +17,7 @@ from tcdsl.ops.indexing import (
 )
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import C_NAMES, NAMES, Operands, broadcast_shape, first
+from tcdsl.ops.strides import in_c_order
 from tcdsl.ops.table import Family, in_place, publish
 from tcdsl.ops.writing import any_recorded
 
@@ -33,7 +34,7 @@ def _of_filling(operands: Operands) -> None:
 _how_many = ops.op("how_many", vjp=None)
 _compacted = ops.op("compacted", types=first, vjp=None)
 _take = ops.op("take")
-_masked_fill = ops.op("masked_fill", types=first, shape=_of_filling)
+_masked_fill = ops.op("masked_fill", types=first, shape=_of_filling, layout=in_c_order)
 _masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
 _masked_scatter = ops.op("masked_scatter")
 _masked_scatter_into = ops.op("masked_scatter", writes=True)

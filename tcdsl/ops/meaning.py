@@ -32,6 +32,7 @@ class Meaning:
     bools: str | None = None  # and where it is bool
     backward: str = ""  # the definition that somebody wrote as the way back of this one
     layout: Layout = strides_of_result  # of what is computed element by element
+    order: Layout | None = None  # of what is not: how its results lie
     keeps_numbers: bool = False  # whether numbers in the place of tensors outlive the way back
     is_tunable: bool = False  # whether a recording of what is to be tuned sees its calls
 

@@ -8,6 +8,7 @@ from functools import cache
 
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import DType, float32
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
 from tcdsl.ops.on_device import empty_beside
@@ -119,7 +120,10 @@ def batch_norm(
     for name, given in named.items():
         if given is not None and given.numel() != c:
             raise RuntimeError(f"{name} should contain {c} elements not {given.numel()}")
+    last = not input.is_contiguous() and has_channels_last(input)  # then each place is a row
     x = input if input.ndim == 2 else input.reshape(shape[0], c, rest)
+    if last:
+        x = channels_behind(input).reshape(-1, c)
     g, b = _scales(weight, bias, (c,), input)
     if not training:
         if running_mean is None or running_var is None:
@@ -128,14 +132,21 @@ def batch_norm(
         known: Tensor = _of_batches("batch_norm_known", x.ndim)(
             x, running_mean, running_var, g, b, eps
         )
-        return made_by(known.view(*shape), "NativeBatchNormBackward0")
+        return made_by(_as_images(known, shape, last), "NativeBatchNormBackward0")
     out, m, r = _of_batches("batch_norm", x.ndim)(x, g, b, eps)
     if running_mean is not None and running_var is not None:
         n = shape[0] * rest
         new = _running(running_mean, running_var, m.detach(), r.detach(), momentum, eps, n)
         running_mean.copy_(new[0])
         running_var.copy_(new[1])
-    return made_by(out.view(*shape), "NativeBatchNormBackward0")
+    return made_by(_as_images(out, shape, last), "NativeBatchNormBackward0")
+
+
+def _as_images(made: Tensor, shape: tuple[int, ...], last: bool) -> Tensor:
+    """Return images made of rows: of samples, or of places where the channels lie last."""
+    if last:
+        return channels_second(made.view(shape[0], *shape[2:], shape[1]))
+    return made.view(*shape)  # type: ignore[no-any-return]
 
 
 def instance_norm(
@@ -236,7 +247,10 @@ def group_norm(
         _check_scales(weight, bias, (c,), wanted, f"input of shape {list(shape)}")
         raise
     out, _, _ = _group_norm(x, g, b, eps)
-    return made_by(out.view(*shape), "NativeGroupNormBackward0")
+    made: Tensor = out.view(*shape)
+    if has_channels_last(input):  # a group's elements lie together for the kernel
+        made = channels_second(channels_behind(made).contiguous())
+    return made_by(made, "NativeGroupNormBackward0")
 
 
 def local_response_norm(

@@ -28,6 +28,7 @@ from tcdsl.ops.rules import (
     promote,
     same,
 )
+from tcdsl.ops.strides import strides_of_result
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.writing import any_recorded, check_castable
 
@@ -164,7 +165,14 @@ def _ops_of_quotients(*, writes: bool) -> dict[str | None, Op]:
     """Return the op of each way to round quotients."""
 
     def op(text: str, types: TypeRule, integers: str | None = None) -> Op:
-        return ops.op(text, integers=integers, types=types, shape=broadcast, writes=writes)
+        return ops.op(
+            text,
+            integers=integers,
+            types=types,
+            shape=broadcast,
+            order=strides_of_result,
+            writes=writes,
+        )
 
     return {
         None: op("div", floating),
@@ -223,6 +231,7 @@ remainder = ops.row(
     integers="remainder_integers",
     types=promote,
     shape=broadcast,
+    order=strides_of_result,
     inplace=True,
 )
 fmod = ops.row(
@@ -231,11 +240,14 @@ fmod = ops.row(
     integers="fmod_integers",
     types=promote,
     shape=broadcast,
+    order=strides_of_result,
     inplace=True,
 )
 _pow = ops.op("each_pow", types=promote, shape=broadcast)
 _pow_ = ops.op("each_pow", types=promote, shape=broadcast, writes=True)
-_pow_integers = ops.op("pow_integers", types=promote, shape=broadcast, vjp=None)
+_pow_integers = ops.op(
+    "pow_integers", types=promote, shape=broadcast, vjp=None, order=strides_of_result
+)
 _BY_EXPONENT = {
     1: ops.op("itself"), 2: square, 3: ops.op("cube"), 0.5: sqrt, -0.5: rsqrt, -1: reciprocal,
 }  # fmt: skip

@@ -15,8 +15,9 @@ from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.ops.casting import wide
 from tcdsl.ops.convolutions import Each, each
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.spatial import spatial
+from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
@@ -41,17 +42,45 @@ def put_back(
     return _scatter_in_image(rows, at, *there, L=size).view(*shape)
 
 
-def _max_op(rank: int, vjp: Any = put_back) -> Op:
-    return ops.op(f"max_pool{rank}d", vjp=vjp, saves=("like:input", "indices"))
+def put_back_last(
+    needs: int,
+    d_out: Tensor,
+    d_indices: Any,
+    input: Tensor,
+    indices: Tensor,
+    corners: tuple[Tensor, Tensor] | None = None,
+) -> Any:
+    """Return the gradient of a max pool of images whose channels lie last."""
+    shape, c = tuple(input.shape), input.shape[-1]
+    k, size = math.prod(indices.shape[1:-1]), math.prod(shape[1:-1])
+    rows, at = d_out.reshape(shape[0], k, c), indices.view(shape[0], k, c)
+    name = "scatter_to" if corners is None else "scatter_in_image"
+    there = (moved(t, d_out._device) for t in corners or ())
+    back = op_of_text(with_channels_behind(ops.text(name)))
+    return back(rows, at, *there, L=size).view(*shape)
 
 
-_MAX = {rank: _max_op(rank) for rank in (2, 3)}
+def _max_op(rank: int, last: bool, corners: tuple[Tensor, Tensor] | None = None) -> Op:
+    vjp: Any = put_back_last if last else put_back
+    if corners is not None:
+        vjp = partial(vjp, corners=corners)
+    saves = ("like:input", "indices")
+    if last:
+        text = with_channels_behind(ops.text(f"max_pool{rank}d"))
+        return op_of_text(text, vjp=vjp, saves=saves)
+    return ops.op(f"max_pool{rank}d", vjp=vjp, saves=saves)
+
+
+_MAX = {(rank, last): _max_op(rank, last) for rank in (2, 3) for last in (False, True)}
 
 
 @cache
-def _op(name: str, rank: int, generics: tuple[tuple[str, int], ...]) -> Op:
+def _op(name: str, rank: int, last: bool, generics: tuple[tuple[str, int], ...]) -> Op:
     """Return the op of a definition for images of a rank, with its windows bound."""
-    made = _MAX[rank] if name == "max" else op_of_text(spatial(ops.text(name), rank))
+    if name == "max":
+        return _MAX[rank, last].with_generics(**dict(generics))
+    text = spatial(ops.text(name), rank)
+    made = op_of_text(with_channels_behind(text) if last else text)
     return made.with_generics(**dict(generics))
 
 
@@ -69,12 +98,16 @@ def _extent(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
 
 
 class _Windows:
-    """Windows over images of a rank and a shape: sizes, steps, paddings, and how many fit."""
+    """Windows over images of a rank and a shape: sizes, steps, paddings, and how many fit.
+
+    Where the channels lie `last`, ops take and give images so; else rows, of samples and channels.
+    """
 
     def __init__(
         self,
         rank: int,
         shape: tuple[int, ...],
+        last: bool,
         kernel_size: Each,
         stride: Each | None,
         padding: Each,
@@ -120,8 +153,17 @@ class _Windows:
                 f"Given input size: ({given}). Calculated output size: ({found}). Output size is "
                 "too small"
             )
+        self.last = last
         self.rows = (math.prod(before), *self.image)
         self.outs = (*before, *self.o)
+
+    def taken(self, input: Tensor, rows: tuple[int, ...] | None = None) -> Tensor:
+        """Return images as ops take them."""
+        return channels_behind(input) if self.last else input.reshape(rows or self.rows)
+
+    def given(self, made: Tensor) -> Tensor:
+        """Return images that an op gave."""
+        return channels_second(made) if self.last else made.view(self.outs)
 
     @cached_property
     def extremes(self) -> tuple[Op, tuple[int, ...]]:
@@ -131,16 +173,22 @@ class _Windows:
             one = {"K": (1, *self.k), "S": (1, *self.s), "P": (0, *self.p), "D": (1, *self.d)}
             rows, generics = (rows[0], 1, rows[1]), _generics(**one, O=(1, *self.o))
         if not any(self.p):
-            return _op("max", len(rows) - 1, generics), rows
-        back = partial(put_back, corners=self.corners)
-        return _max_op(len(rows) - 1, back).with_generics(**dict(generics)), rows
+            return _op("max", len(rows) - 1, self.last, generics), rows
+        made = _max_op(len(rows) - 1, self.last, self.corners)
+        return made.with_generics(**dict(generics)), rows
 
     def in_image(self, indices: Tensor) -> Tensor:
         """Return indices as PyTorch has them: where a window is all -inf, of its first element."""
         if not any(self.p):
             return indices
         there = (moved(t, indices._device) for t in self.corners)
-        made: Tensor = _in_image(indices.view(self.rows[0], math.prod(self.o)), *there)
+        k = math.prod(self.o)
+        if self.last:
+            n, c = indices.shape[0], indices.shape[-1]
+            op = op_of_text(with_channels_behind(ops.text("in_image")))
+            seen: Tensor = op(indices.view(n, k, c), *there).view(indices.shape)
+            return seen
+        made: Tensor = _in_image(indices.view(self.rows[0], k), *there)
         return made
 
     @cached_property
@@ -160,12 +208,14 @@ class _Windows:
 
     def op(self, name: str, **named: tuple[int, ...]) -> Op:
         """Return the op of a definition."""
-        return _op(name, len(self.k), _generics(K=self.k, S=self.s, **named, O=self.o))
+        generics = _generics(K=self.k, S=self.s, **named, O=self.o)
+        return _op(name, len(self.k), self.last, generics)
 
     def powers(self, order: float) -> Op:
         """Return the op of norms of an order."""
         generics = _generics(K=self.k, S=self.s, O=self.o)
-        return _op("power_pool", len(self.k), (*generics, ("ARE_SQUARES", int(order == 2))))
+        generics = (*generics, ("ARE_SQUARES", int(order == 2)))
+        return _op("power_pool", len(self.k), self.last, generics)
 
 
 _known_windows = lru_cache(maxsize=4096, typed=True)(_Windows)
@@ -176,13 +226,13 @@ def _node(name: str, rank: int) -> str:
     return "SqueezeBackward1" if rank == 1 else f"{name.format(rank)}Backward0"
 
 
-def _windows(input: Tensor, rank: int, *settings: Any) -> _Windows:
+def _windows(input: Tensor, rank: int, last: bool, *settings: Any) -> _Windows:
     """Return the windows of a call, the same for the same shape and settings."""
     try:
-        return _known_windows(rank, input.shape, *settings)
+        return _known_windows(rank, input.shape, last, *settings)
     except TypeError:  # a list is no key
         keys = [s if s is None or isinstance(s, int) else tuple(s) for s in settings]
-        return _known_windows(rank, input.shape, *keys)
+        return _known_windows(rank, input.shape, last, *keys)
 
 
 def _max_pool(
@@ -207,11 +257,12 @@ def _max_pool(
     return_indices : bool
         Positions are counted row by row in an image.
     """
-    w = _windows(input, rank, kernel_size, stride, padding, dilation, ceil_mode)
+    last = input.ndim == rank + 2 and has_channels_last(input)
+    w = _windows(input, rank, last, kernel_size, stride, padding, dilation, ceil_mode)
     op, rows = w.extremes
-    out, at = op(input.reshape(rows))
-    made = made_by(out.view(w.outs), _node("MaxPool{}DWithIndices", rank))
-    return (made, w.in_image(at).view(w.outs)) if return_indices else made
+    out, at = op(w.taken(input, rows))
+    made = made_by(w.given(out), _node("MaxPool{}DWithIndices", rank))
+    return (made, w.given(w.in_image(at))) if return_indices else made
 
 
 def max_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -254,8 +305,9 @@ def _avg_pool(
     divisor_override : int, optional
         What sums are divided by.
     """
-    w = _windows(input, rank, kernel_size, stride, padding, 1, ceil_mode)
-    rows = input.reshape(w.rows)
+    last = rank == 2 and input.ndim == 4 and has_channels_last(input)  # of 3: not PyTorch's
+    w = _windows(input, rank, last, kernel_size, stride, padding, 1, ceil_mode)
+    rows = w.taken(input)
     if divisor_override is not None:
         if not divisor_override:
             raise RuntimeError("divisor must be not zero")
@@ -265,7 +317,7 @@ def _avg_pool(
     else:
         share = _shares(w, count_include_pad, input)
         out = w.op("avg_pool_counted", P=w.p)(rows, share)
-    return made_by(out.view(w.outs), _node("AvgPool{}D", rank))
+    return made_by(w.given(out), _node("AvgPool{}D", rank))
 
 
 def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
@@ -309,13 +361,14 @@ def _lp_pool(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return the norm of each window, of an order."""
-    w = _windows(input, rank, kernel_size, stride, 0, 1, ceil_mode)
+    last = rank == 2 and input.ndim == 4 and has_channels_last(input) and not input.is_contiguous()
+    w = _windows(input, rank, last, kernel_size, stride, 0, 1, ceil_mode)
     if ceil_mode:
         mean = _avg_pool(rank, input**norm_type, kernel_size, stride, 0, ceil_mode)
         count = math.prod(w.k)
         return (mean * count) ** (1 / norm_type)
-    out: Tensor = w.powers(norm_type)(input.reshape(w.rows), float(norm_type))
-    return out.view(w.outs)  # type: ignore[no-any-return]
+    out: Tensor = w.powers(norm_type)(w.taken(input), float(norm_type))
+    return w.given(out)
 
 
 def lp_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

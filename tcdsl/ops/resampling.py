@@ -12,10 +12,11 @@ import numpy as np
 from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.core.dtypes import uint8
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
 from tcdsl.ops.rules import not_for
-from tcdsl.ops.spatial import spatial
+from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import kept_for_all
 
@@ -99,24 +100,28 @@ def interpolate(
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
         return pool(input, sizes)
-    if mode == "nearest" and not any(n == 0 or o % n for n, o in zip(image, sizes, strict=True)):
-        times = [o // n for n, o in zip(image, sizes, strict=True)]
-        return made_by(_enlarged(input, times), f"UpsampleNearest{rank}DBackward0")
     if mode in _RANKS:
         _check_weighable(input, mode, antialias)
+    last = has_channels_last(input)
+    if mode == "nearest" and not any(n == 0 or o % n for n, o in zip(image, sizes, strict=True)):
+        times = [o // n for n, o in zip(image, sizes, strict=True)]
+        return made_by(_enlarged(input, times, last), f"UpsampleNearest{rank}DBackward0")
+    input = channels_behind(input) if last else input
+    before = 1 if last else 2  # dimensions
     # Bytes are rounded after each dimension; PyTorch begins with the last.
     for d, (n, o) in reversed([*enumerate(zip(image, sizes, strict=True))]):
         scale = 1 / factors[d] if factors is not None else n / o
         if mode in _RANKS and input.dtype is uint8:
             by = _from_end_to_end(n, o) if align_corners else scale
-            input = _resized_bytes(input, d + 2, o, by, mode, bool(align_corners), antialias)
+            input = _resized_bytes(input, d + before, o, by, mode, bool(align_corners), antialias)
         elif antialias:
             by = _from_end_to_end(n, o) if align_corners else scale
-            input = _smoothed(input, d + 2, o, by, 2 if mode == "bicubic" else 1)
+            input = _smoothed(input, d + before, o, by, 2 if mode == "bicubic" else 1)
         else:
-            input = _resized(input, d + 2, o, scale, mode, bool(align_corners))
+            input = _resized(input, d + before, o, scale, mode, bool(align_corners))
     named = "".join(part.title() for part in mode.split("-"))
-    return made_by(input, f"Upsample{named}{rank}D{'Aa' * antialias}Backward0")
+    made = channels_second(input) if last else input
+    return made_by(made, f"Upsample{named}{rank}D{'Aa' * antialias}Backward0")
 
 
 def _said(input: Tensor, mode: str) -> str:
@@ -151,20 +156,23 @@ def _each(value: Any, image: tuple[int, ...], what: str) -> list[Any]:
 
 
 @cache
-def _enlarge(times: tuple[int, ...], name: str = "enlarge") -> Op:
+def _enlarge(times: tuple[int, ...], last: bool, name: str = "enlarge") -> Op:
     """Return the op that has each element so many times, or adds as many up: its gradient."""
 
     def back(needs: int, d_out: Tensor) -> Any:
-        return _enlarge(times, "add_up" if name == "enlarge" else "enlarge")(d_out)
+        return _enlarge(times, last, "add_up" if name == "enlarge" else "enlarge")(d_out)
 
-    made = op_of_text(spatial(ops.text(name), len(times)), vjp=back)
+    text = spatial(ops.text(name), len(times))
+    made = op_of_text(with_channels_behind(text, "m") if last else text, vjp=back)
     return made.with_generics(**{f"U{d + 1}": n for d, n in enumerate(times)})
 
 
-def _enlarged(input: Tensor, times: list[int]) -> Tensor:
+def _enlarged(input: Tensor, times: list[int], last: bool) -> Tensor:
     """Return images of a whole number of times their size."""
+    if last:
+        return channels_second(_enlarge(tuple(times), last)(channels_behind(input)))
     n, c, *image = input.shape
-    made: Tensor = _enlarge(tuple(times))(input.reshape(n * c, *image))
+    made: Tensor = _enlarge(tuple(times), last)(input.reshape(n * c, *image))
     return made.view(n, c, *made.shape[1:])  # type: ignore[no-any-return]
 
 

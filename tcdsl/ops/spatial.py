@@ -72,3 +72,19 @@ def without_rest(text: str) -> str:
     With L of 1 element the innermost loop would be over it: nothing would be done side by side.
     """
     return re.sub(r", [lL]\b|\s\* L\b", "", text)
+
+
+@cache
+def with_channels_behind(text: str, rows: str = "n") -> str:
+    """Return a text over rows of images, ``(N, H1)``, for images whose channels lie last.
+
+    What begins with `rows` has the channels as a last dimension: ``(N, H1, C)``.
+    """
+    done, closing = "", []
+    for at, letter in enumerate(text):
+        if letter == "(":
+            first = re.match(r"\w*", text[at + 1 :])
+            word = first[0] if first is not None else ""
+            closing.append({rows: ", c", rows.upper(): ", C"}.get(word, ""))
+        done += closing.pop() + ")" if letter == ")" else letter
+    return done

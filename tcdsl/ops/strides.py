@@ -13,7 +13,10 @@ from typing import NamedTuple
 from tcdsl.calls.operands.collapse import Strides
 from tcdsl.core import Tensor, set_base
 
-__all__ = ["Laid", "Layout", "Strides", "strides_of_copy", "strides_of_result"]
+__all__ = [
+    "Laid", "Layout", "Strides", "says_channels_last", "strides_of_copy", "strides_of_images",
+    "strides_of_result",
+]  # fmt: skip
 
 Shape = tuple[int, ...]
 Layout = Callable[[Shape, Sequence["Laid"]], Strides | None]  # None: C order
@@ -70,6 +73,37 @@ def strides_of_copy(shape: Shape, operands: Sequence[Laid]) -> Strides | None:
     if not is_dense(operands[0]):
         strides = in_order(shape, _sorted(shape, [strides]))
     return None if strides == in_order(shape, range(len(shape))) else strides
+
+
+def strides_of_images(shape: Shape, operands: Sequence[Laid]) -> Strides | None:
+    """Return the strides of images, channels last where operands of their rank say so.
+
+    PyTorch's rule of convolutions: the images or the weights say it.
+    """
+    if any(says_channels_last(o) for o in operands if len(o.shape) == len(shape)):
+        return in_order(shape, channels_last(len(shape)))
+    return None
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """Return the dimensions of images from the outermost in memory on, the channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def says_channels_last(laid: Laid) -> bool:
+    """Whether strides alone say that channels lie last, where a size of 1 may say two orders.
+
+    PyTorch's `suggest_memory_format`.
+    """
+    shape, strides = laid
+    if len(shape) not in (4, 5) or not strides[1] or strides[1] > strides[-1]:
+        return False
+    least = 0
+    for d in reversed(channels_last(len(shape))):
+        if not shape[d] or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * max(shape[d], 1)
+    return True
 
 
 def in_c_order(shape: Shape, operands: Sequence[Laid]) -> None:

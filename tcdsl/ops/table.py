@@ -71,6 +71,7 @@ class Family:
         inplace: bool = False,
         keeps_numbers: bool = False,
         layout: Layout = strides_of_result,
+        order: Layout | None = None,
         aliases: Sequence[str] = (),
         on: Sequence[str] = ("torch", "Tensor"),
         inplace_on: Sequence[str] | None = None,
@@ -78,7 +79,7 @@ class Family:
         """Return the op of a row, and make it public."""
         meaning = Meaning(
             types, shape, vjp, tuple(saves), slow, spread, integers=integers, bools=bools,
-            keeps_numbers=keeps_numbers, layout=layout,
+            keeps_numbers=keeps_numbers, layout=layout, order=order,
         )  # fmt: skip
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
@@ -101,12 +102,13 @@ class Family:
         integers: str | None = None,
         bools: str | None = None,
         layout: Layout = strides_of_result,
+        order: Layout | None = None,
         writes: bool = False,
     ) -> Op:
         """Return the op of a definition that no name stands for: of use to slow paths."""
         meaning = Meaning(
             types, shape, vjp, tuple(saves), spread=spread, integers=integers, bools=bools,
-            layout=layout,
+            layout=layout, order=order,
         )  # fmt: skip
         made = self._made(text, text, meaning, writes=writes)
         made.__dict__["__module__"] = f"tcdsl.ops.{self.path.stem}"
@@ -192,6 +194,7 @@ def op_of_text(
     vjp: Vjp = "derived",
     saves: Sequence[str] = (),
     writes: bool = False,
+    order: Layout | None = None,
     node: str | None = None,
 ) -> Op:
     """Return the op of a text that was made for a call; the same for the same.
@@ -202,14 +205,14 @@ def op_of_text(
         One or several definitions.
     name : str, optional
         Which of them the op is; the first by default. ``vjp`` may name another one.
-    types, shape, vjp, saves
+    types, shape, vjp, saves, order
         Of a row.
     writes : bool
         Whether it writes its first operand.
     node : str, optional
         What recorded calls are called.
     """
-    return _op_of_text(text, name, types, shape, vjp, tuple(saves), writes, node)
+    return _op_of_text(text, name, types, shape, vjp, tuple(saves), writes, order, node)
 
 
 @lru_cache(maxsize=4096)
@@ -221,11 +224,12 @@ def _op_of_text(
     vjp: Vjp,
     saves: tuple[str, ...],
     writes: bool,
+    order: Layout | None,
     node: str | None,
 ) -> Op:
     session = Session(parsed(text, "<generated>"), Settings(tune="off", general=True))
     definition: nodes.Def = session.program.defs[0] if name is None else session.definition(name)
-    meaning = Meaning(types, shape, vjp, saves)
+    meaning = Meaning(types, shape, vjp, saves, order=order)
     return Forms(definition.name, session, definition, meaning, writes=writes, node=node).op
 
 

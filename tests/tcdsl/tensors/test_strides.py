@@ -98,6 +98,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "cast": lambda t, x, y: x.to(t.int32) + y,
     "clone": lambda t, x, y: (x.clone(), x.contiguous(), t.zeros_like(y), t.rand_like(x) * 0),
     "clamp": lambda t, x, y: x.clamp(1, 9),
+    "quotients": lambda t, x, y: (x.to(t.int32) // 3, x.to(t.int32) % (y.to(t.int32) + 1)),
+    "powers": lambda t, x, y: x.to(t.int32) ** 2 + (y.to(t.int32) % 3) ** (x.to(t.int32) % 2),
     "reshaped": lambda t, x, y: (x + 1).reshape(-1),
     "back": lambda t, x, y: _back(t, x.requires_grad_(), y),
 }
