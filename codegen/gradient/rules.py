@@ -285,11 +285,12 @@ def _pow(args: tuple[Expr, ...], e: Expr) -> Partials:
         lower = g.number(y.value - 1, x.dtype)
         return g.mul(y, g.call("pow", x, lower)) if y.value else zero, None
     by_x = g.mul(y, g.call("pow", x, g.sub(y, _one(y))))
-    positive = g.compare(">", x, zero)
     flat = g.compare("==", y, zero)
+    stays = g.both(g.compare("==", x, zero), g.compare(">=", y, zero))
+    assert stays is not None
     return (
         g.choose(flat, zero, by_x),
-        g.choose(positive, g.mul(e, g.call("log", x)), zero),
+        g.choose(stays, zero, g.mul(e, g.call("log", x))),
     )
 
 

@@ -43,7 +43,7 @@ _heaviside = ops.op("heaviside", shape=broadcast, vjp=None)
 signbit = ops.row("signbit", integers="signbit_integers", vjp=None)
 isposinf = ops.row("isposinf", vjp=None)
 isneginf = ops.row("isneginf", vjp=None)
-_logit = ops.op("logit", types=floating)
+_logit = ops.op("logit", types=floating, vjp="logit_vjp")
 _nan_to_num = ops.op("nan_to_num", vjp="nan_to_num_vjp")
 nextafter = ops.row(
     "nextafter", text="each_nextafter", types=promote, shape=broadcast, vjp=None, inplace=True

@@ -64,7 +64,7 @@ def _negated(operands: Operands) -> DType:
     return same(operands)
 
 
-abs = ops.row("abs", text="each_abs", inplace=True, aliases=("absolute",))
+abs = ops.row("abs", text="each_abs", vjp="abs_vjp", inplace=True, aliases=("absolute",))
 neg = ops.row("neg", types=_negated, inplace=True, aliases=("negative",))
 sign = ops.row("sign", text="each_sign", inplace=True)
 square = ops.row("square", inplace=True)
