@@ -13,6 +13,7 @@ from tcdsl.ops.casting import lower
 from tcdsl.ops.internal import to
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.over import over
+from tcdsl.ops.rules import floating, floats
 from tcdsl.ops.spatial import without_rest
 from tcdsl.ops.strides import in_c_order
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -23,19 +24,19 @@ ops = Family(__file__)
 relu = ops.row("relu", text="each_relu", vjp="relu_vjp", inplace=True)
 _threshold = ops.op("each_threshold", vjp="threshold_vjp")
 _hardtanh = ops.op("each_hardtanh", vjp="hardtanh_vjp")
-_elu = ops.op("each_elu")
-_celu = ops.op("celu")
-_leaky_relu = ops.op("each_leaky_relu")
+_elu = ops.op("each_elu", types=floats("elu_cpu"))
+_celu = ops.op("celu", types=floats("elu_cpu"))
+_leaky_relu = ops.op("each_leaky_relu", types=floats("leaky_relu_cpu"))
 _not_above_0 = ops.op("not_above_0", vjp=None)
 _rrelu = ops.op("rrelu", vjp="rrelu_vjp")
 _prelu = ops.op("prelu")
 _prelu_of_one = ops.op("prelu_of_one")
-logsigmoid = ops.op("logsigmoid", layout=in_c_order)
-_hardshrink = ops.op("hardshrink")
-_softshrink = ops.op("softshrink")
-tanhshrink = ops.op("tanhshrink")
-softsign = ops.op("softsign")
-_softplus = ops.op("each_softplus")
+logsigmoid = ops.op("logsigmoid", types=floats("log_sigmoid_cpu"), layout=in_c_order)
+_hardshrink = ops.op("hardshrink", types=floats("hardshrink_cpu"))
+_softshrink = ops.op("softshrink", types=floats("softshrink_check"))
+tanhshrink = ops.op("tanhshrink", types=floating)
+softsign = ops.op("softsign", types=floating)
+_softplus = ops.op("each_softplus", types=floats("softplus_cpu"))
 _gelu_vjp = ops.op("each_gelu_vjp", vjp="each_gelu_vjp_vjp")
 _gelu_slope = ops.op("gelu_slope", vjp="each_gelu_vjp_vjp")
 
@@ -46,24 +47,28 @@ def _back_of_gelu(needs: int, d_out: Tensor, input: Tensor) -> Tensor:
     return found
 
 
-_gelu = ops.op("each_gelu", vjp=_back_of_gelu, saves=("input",))
-_gelu_by_tanh = ops.op("gelu_by_tanh")
-_silu = ops.op("each_silu", vjp="each_silu_vjp")
-_mish = ops.op("mish")
-_hardsigmoid = ops.op("hardsigmoid", vjp="hardsigmoid_vjp")
-_hardswish = ops.op("hardswish", vjp="hardswish_vjp")
+_gelu = ops.op("each_gelu", types=floats("GeluKernelImpl"), vjp=_back_of_gelu, saves=("input",))
+_gelu_by_tanh = ops.op("gelu_by_tanh", types=floats("GeluKernelImpl"))
+_silu = ops.op("each_silu", types=floats("silu_cpu"), vjp="each_silu_vjp")
+_mish = ops.op("mish", types=floats("mish_cpu"))
+_hardsigmoid = ops.op("hardsigmoid", types=floats("hardsigmoid_cpu"), vjp="hardsigmoid_vjp")
+_hardswish = ops.op("hardswish", types=floats("hardswish_cpu"), vjp="hardswish_vjp")
 
 _WRITTEN: dict[Op, Op] = {
     relu: relu.__dict__["inplace"],
     _threshold: ops.op("each_threshold", vjp="threshold_vjp", writes=True),
     _hardtanh: ops.op("each_hardtanh", vjp="hardtanh_vjp", writes=True),
-    _elu: ops.op("each_elu", writes=True),
-    _celu: ops.op("celu", writes=True),
-    _leaky_relu: ops.op("each_leaky_relu", writes=True),
-    _silu: ops.op("each_silu", vjp="each_silu_vjp", writes=True),
-    _mish: ops.op("mish", writes=True),
-    _hardsigmoid: ops.op("hardsigmoid", vjp="hardsigmoid_vjp", writes=True),
-    _hardswish: ops.op("hardswish", vjp="hardswish_vjp", writes=True),
+    _elu: ops.op("each_elu", types=floats("elu_cpu"), writes=True),
+    _celu: ops.op("celu", types=floats("elu_cpu"), writes=True),
+    _leaky_relu: ops.op("each_leaky_relu", types=floats("leaky_relu_cpu"), writes=True),
+    _silu: ops.op("each_silu", types=floats("silu_cpu"), vjp="each_silu_vjp", writes=True),
+    _mish: ops.op("mish", types=floats("mish_cpu"), writes=True),
+    _hardsigmoid: ops.op(
+        "hardsigmoid", types=floats("hardsigmoid_cpu"), vjp="hardsigmoid_vjp", writes=True
+    ),
+    _hardswish: ops.op(
+        "hardswish", types=floats("hardswish_cpu"), vjp="hardswish_vjp", writes=True
+    ),
 }
 
 
@@ -181,7 +186,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @cache
 def _glu(rank: int, dim: int) -> Op:
     text = f"{ops.text('glu')}\n{ops.text('glu_vjp')}"
-    return op_of_text(over(text, rank, (dim,)), vjp="glu_vjp")
+    return op_of_text(over(text, rank, (dim,)), types=floats("glu_cpu"), vjp="glu_vjp")
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

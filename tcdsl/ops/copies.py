@@ -13,7 +13,7 @@ from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.casting import widened
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.over import over
-from tcdsl.ops.rules import Operands, ShapeRule
+from tcdsl.ops.rules import Operands, ShapeRule, number_of_type
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.strides import strides_of_copy, strides_of_images
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -85,7 +85,7 @@ def pad(
             f"padding length {len(widths)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return _padded(input, widths, 0.0 if value is None else value, mode)
+        return _padded(input, widths, number_of_type(input.dtype, value or 0), mode)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if is_casting() and (mode == "replicate" or (mode == "reflect" and len(widths) <= 4)):
@@ -96,8 +96,10 @@ def pad(
         return _padded(input, widths, None, mode)
     added, removed = [max(w, 0) for w in widths], [min(w, 0) for w in widths]
     if mode == "reflect":  # it sees what is cut off
-        return _padded(_padded(input, added, None, mode), removed, 0.0, "constant")
-    cut = _padded(input, removed, 0.0, "constant")
+        return _padded(
+            _padded(input, added, None, mode), removed, number_of_type(input.dtype, 0), "constant"
+        )
+    cut = _padded(input, removed, number_of_type(input.dtype, 0), "constant")
     return _padded(cut, added, None, mode) if any(added) else cut
 
 

@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes
-from tcdsl.ops.rules import NAMES, Operands
+from tcdsl.ops.rules import NAMES, Operands, number_of_type
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -346,9 +346,7 @@ def number_for(input: Tensor, value: Any, name: str = "masked_fill_") -> Any:
                 f"{value.ndim} dimension(s)."
             )
         value = value.item()
-    if input.dtype.is_floating_point:
-        return float(value)
-    return int(value) if input.dtype.category else bool(value)
+    return number_of_type(input.dtype, value)
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:

@@ -13,10 +13,11 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
+from tcdsl.core.dtypes import DType
 from tcdsl.ops.casting import wide
 from tcdsl.ops.node_names import name_of_loss
 from tcdsl.ops.pointwise import mul
-from tcdsl.ops.rules import NAMES, broadcast, broadcast_shape, promote
+from tcdsl.ops.rules import NAMES, Operands, TypeRule, broadcast, broadcast_shape, not_for, promote
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import unrecorded
 
@@ -45,7 +46,7 @@ def reduction_of(reduction: str, size_average: Reduced, reduce: Reduced) -> str:
 def _reduced_op(name: str, reduction: str) -> Op:
     """Return the op of a loss of elements: each of them, their sum or their mean."""
     if reduction == "none":
-        return ops.op(name, types=promote, shape=broadcast)
+        return ops.op(name, types=_types(name), shape=broadcast)
     text = ops.text(name)
     head, _, _ = text.partition("->")
     params = re.findall(
@@ -58,7 +59,22 @@ def _reduced_op(name: str, reduction: str) -> Op:
         + f"{count}) -> (T out) {{\n  e = {name}({', '.join(params)})\n  {total}\n}}\n"
     )
     node = name_of_loss(name, reduction)
-    return op_of_text(made + text, f"{name}_{reduction}", types=promote, shape=broadcast, node=node)
+    return op_of_text(
+        made + text, f"{name}_{reduction}", types=_types(name), shape=broadcast, node=node
+    )
+
+
+def _types(name: str) -> TypeRule:
+    """Return the rule of types of a loss of elements; some are of floats only."""
+    kernel = {"mse": "mse_cpu", "smooth_l1": "smooth_l1_cpu", "huber": "huber_cpu"}.get(name)
+
+    def rule(operands: Operands) -> DType:
+        dtype = promote(operands)
+        if kernel is not None and not dtype.is_floating_point:
+            raise not_for(kernel, dtype)
+        return dtype
+
+    return rule
 
 
 def _of_elements(name: str, reduction: str, *operands: Any) -> Tensor:

@@ -24,6 +24,7 @@ from tcdsl.ops.rules import (
     broadcast,
     broadcast_shape,
     floating,
+    floats,
     not_for,
     promote,
     same,
@@ -88,7 +89,7 @@ def _round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Any:
 
 
 round = ops.row("round", text="each_round", integers="itself", slow=_round, inplace=True)
-frac = ops.row("frac", inplace=True)
+frac = ops.row("frac", types=floats("frac_cpu"), inplace=True)
 
 
 def _function(name: str, text: str = "", vjp: str = "derived", aliases: tuple[str, ...] = ()) -> Op:
@@ -344,9 +345,8 @@ publish(floor_divide, ("floor_divide",))
 
 def _between_numbers(writes: bool) -> dict[str, Op]:
     """Return the ops that clamp by numbers, by the bounds that they have."""
-    types = same if writes else promote
     return {
-        bounds: ops.op(f"clamp_{bounds}", types=types, vjp=f"clamp_{bounds}_vjp", writes=writes)
+        bounds: ops.op(f"clamp_{bounds}", types=promote, vjp=f"clamp_{bounds}_vjp", writes=writes)
         for bounds in ("to", "min", "max")
     }
 
@@ -427,7 +427,9 @@ publish(clamp_, ("clamp_", "clip_"))
 # ---- of three
 
 chosen = ops.op("chosen", types=promote, shape=broadcast)
-lerp = ops.row("lerp", shape=broadcast, inplace=True, keeps_numbers=True)
+lerp = ops.row(
+    "lerp", types=floats("lerp_kernel_scalar"), shape=broadcast, inplace=True, keeps_numbers=True
+)
 _addcmul = ops.op("addcmul", types=promote, shape=broadcast)
 _addcdiv = ops.op("addcdiv", types=floating, shape=broadcast)
 _addcmul_ = ops.op("addcmul", types=promote, shape=broadcast, writes=True)

@@ -116,6 +116,13 @@ def category_of(number: object) -> int:
     return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2
 
 
+def number_of_type(dtype: DType, value: Any) -> bool | int | float:
+    """Return a number as one of Python of the kind of a type."""
+    if dtype.is_floating_point:
+        return float(value)
+    return int(value) if dtype.category else bool(value)
+
+
 def floating(operands: Operands) -> DType:
     """Return the type that holds all operands, of floats: integers become the default float."""
     dtype = promote(operands)
@@ -149,6 +156,18 @@ def same(operands: Operands) -> DType:
                 f"expected scalar type {NAMES[found[0].name]} but found {NAMES[dtype.name]}"
             )
     return found[0]
+
+
+def floats(kernel: str) -> TypeRule:
+    """Return the rule `same` of a kernel, as PyTorch names it, that is of floats only."""
+
+    def rule(operands: Operands) -> DType:
+        dtype = same(operands)
+        if not dtype.is_floating_point:
+            raise not_for(kernel, dtype)
+        return dtype
+
+    return rule
 
 
 def same_as(words: str) -> TypeRule:

@@ -233,3 +233,43 @@ def test_means_of_integers_are_refused() -> None:
         pool = getattr(F, f"adaptive_avg_pool{rank}d")
         with pytest.raises(NotImplementedError, match=f"\"{name}\" not implemented for 'Long'"):
             pool(tc.ones(1, 1, *[7] * rank, dtype=tc.int64), 3)
+
+
+_OF_FLOATS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "elu": lambda t, f, x: f.elu(x),
+    "leaky_relu": lambda t, f, x: f.leaky_relu(x),
+    "gelu": lambda t, f, x: f.gelu(x),
+    "silu": lambda t, f, x: f.silu(x),
+    "softplus": lambda t, f, x: f.softplus(x),
+    "hardswish": lambda t, f, x: f.hardswish(x),
+    "softshrink": lambda t, f, x: f.softshrink(x),
+    "glu": lambda t, f, x: f.glu(x),
+    "mse": lambda t, f, x: f.mse_loss(x, x),
+    "batch_norm": lambda t, f, x: f.batch_norm(x, None, None, training=True),
+    "group_norm": lambda t, f, x: f.group_norm(x, 1),
+    "layer_norm": lambda t, f, x: f.layer_norm(x, (2,)),
+    "lerp": lambda t, f, x: t.lerp(x, x, 0.5),
+    "frac": lambda t, f, x: t.frac(x),
+    "avg_pool2d": lambda t, f, x: f.avg_pool2d(x.to(t.int32), 2),
+}
+
+
+@pytest.mark.parametrize("name", _OF_FLOATS)
+def test_integers_are_refused_by_what_is_of_floats(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    said = []
+    for t, f in ((tc, F), (torch, torch.nn.functional)):
+        with pytest.raises(NotImplementedError) as refusal:
+            _OF_FLOATS[name](t, f, t.ones(2, 2, 2, 2, dtype=t.int64))
+        said.append(str(refusal.value))
+    assert said[0] == said[1]
+
+
+def test_integers_beside_numbers_are_of_their_kind() -> None:
+    whole = tc.arange(4)
+    assert F.pad(whole.view(2, 2), (1, 0), value=7).tolist() == [[7, 0, 1], [7, 2, 3]]
+    assert F.pad(whole > 1, (0, 1)).tolist() == [False, False, True, True, False]
+    assert F.softsign(whole[:2]).tolist() == [0.0, 0.5]
+    for x, low in ((whole, 0.5), (whole > 1, 0)):
+        with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+            x.clamp_(low, 1)
