@@ -107,7 +107,10 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     else:
         flat = self.detach()
     strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    before, is_other = self._version, shape != tuple(self.shape)
     self.data = flat.as_strided(shape, strides, flat.storage_offset())
+    if is_other and self._version <= before:
+        core.written(self)
     return self
 
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tcdsl.core import FORM, Tensor, is_grad_enabled, made_by, set_fn
+from tcdsl.core import FORM, Tensor, is_grad_enabled, made_by, set_fn, written
 from tcdsl.ops.internal import zeros
 from tcdsl.ops.table import in_place, publish
 from tcdsl.ops.view_parts import sized_part, split_part, unbound, written_into
@@ -159,6 +159,7 @@ def _in_place(name: str) -> None:
                     )
         made = getattr(self, name)(*args, **kwargs)
         self.data = made.detach()
+        written(self)
         if made.grad_fn is not None:
             if name == "squeeze":
                 made_by(made, f"SqueezeBackward{4 if args or kwargs else 3}")

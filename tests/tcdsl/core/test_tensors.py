@@ -199,6 +199,15 @@ def test_leaves_and_their_views_are_not_written() -> None:
     assert array(x).tolist() == [[4, 8]]
 
 
+def test_another_layout_in_place_is_a_version() -> None:
+    for name, given in (("t_", ()), ("squeeze_", ()), ("unsqueeze_", (0,)), ("resize_", (3, 2))):
+        x = tc.zeros(2, 3)
+        view = x.view(6)
+        assert getattr(x, name)(*given)._version == view._version == 1, name
+    assert tc.zeros(2, 3).resize_(2, 3)._version == 0
+    assert tc.zeros(2).resize_(20)._version == 1
+
+
 def test_views_share_versions_and_data_has_its_own() -> None:
     x = tensor([1.0, 2.0])
     v, d, own = x.view(2, 1), x.detach(), x.data
