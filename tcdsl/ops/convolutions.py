@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, made_by
 from tcdsl.ops.casting import lower
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.forms import Forms
 from tcdsl.ops.rules import C_NAMES, Operands
-from tcdsl.ops.spatial import spatial
-from tcdsl.ops.strides import Laid, Layout, Strides, in_order, strides_of_images
+from tcdsl.ops.spatial import spatial, with_channels_moved
 from tcdsl.ops.table import Family, op_of_text, publish
 
 ops = Family(__file__)
@@ -21,9 +20,8 @@ Each = int | Sequence[int]
 Sizes = tuple[int, ...]
 
 
-def _groups_last(shape: Sizes, operands: Sequence[Laid]) -> Strides:
-    """Return the strides of images (N, G, F, ...) whose channels, in groups, lie last."""
-    return in_order(shape, (0, *range(3, len(shape)), 1, 2))
+class _ChannelsLastError(Exception):
+    """Channels of what a convolution in C order was called with lie last, by a form new to it."""
 
 
 def _lie_last(input: Tensor, weight: Tensor) -> bool:
@@ -32,25 +30,33 @@ def _lie_last(input: Tensor, weight: Tensor) -> bool:
 
 
 @cache
-def _op(
-    name: str, rank: int, generics: tuple[tuple[str, int], ...], order: Layout | None = None
-) -> Op:
+def _op(name: str, rank: int, generics: tuple[tuple[str, int], ...], last: bool = False) -> Op:
     """Return the op of a definition for images of a rank, with its strides and paddings bound."""
-    made = op_of_text(spatial(ops.text(name), rank), order=order)
+    made = op_of_text(_text(name, rank, last))
     return lower(made.with_generics(**dict(generics)))
+
+
+def _text(name: str, rank: int, last: bool) -> str:
+    """Return a definition for images of a rank, whose channels may lie last."""
+    text = spatial(ops.text(name), rank)
+    return with_channels_moved(text, 2 if "groups" in name else 1) if last else text
 
 
 _known: dict[tuple[Any, ...], Op] = {}  # of one group, by rank and what calls say
 
 
 @cache
-def _of_one_group(rank: int, has_bias: bool, stride: Sizes, padding: Sizes, dilation: Sizes) -> Op:
+def _of_one_group(
+    rank: int, has_bias: bool, stride: Sizes, padding: Sizes, dilation: Sizes, last: bool
+) -> Op:
     """Return the op of convolutions of one group, which looks at shapes that are new to it."""
-    name = "conv_bias" if has_bias else "conv"
-    plain = op_of_text(spatial(ops.text(name), rank), order=strides_of_images).forms
+    plain = op_of_text(_text("conv_bias" if has_bias else "conv", rank, last)).forms
 
     def shape(operands: Operands) -> None:
         input, weight = operands[:2]
+        if not last and _lie_last(input, weight):
+            raise _ChannelsLastError
+        input = channels_second(input) if last else input
         _check(input, weight, rank, 1)
         _check_window(input, weight, padding, dilation)
         if has_bias:
@@ -147,23 +153,44 @@ def _conv(
         p = each(padding, rank, "padding")
     _check_steps(s, p, d)
     _check_window(input, weight, p, d)
+    last = _lie_last(input, weight)
     if groups == 1:
-        op = _of_one_group(rank, bias is not None, s, p, d)
+        op = _of_one_group(rank, bias is not None, s, p, d, last)
         if all(isinstance(v, int | tuple) for v in (stride, padding, dilation)):
-            _known[rank, stride, padding, dilation, bias is None] = op
-        return op(input, weight) if bias is None else op(input, weight, bias)  # type: ignore[no-any-return]
+            _known[rank, stride, padding, dilation, bias is None, last] = op
+        return _called(op, last, input, weight, bias)
     generics = _generics(S=s, P=p, D=d)
-    n, c, *image = input.shape
-    f = weight.shape[0]
-    x = input.reshape(n, groups, c // groups, *image)
+    f, x = weight.shape[0], _in_groups(input, groups, last)
     w = weight.reshape(groups, f // groups, *weight.shape[1:])
-    order = _groups_last if _lie_last(input, weight) else None
     if bias is None:
-        y = _op("conv_groups", rank, generics, order)(x, w)
+        y = _op("conv_groups", rank, generics, last)(x, w)
     else:
         b = bias.reshape(groups, f // groups)
-        y = _op("conv_groups_bias", rank, generics, order)(x, w, b)
-    return y.view(n, f, *y.shape[3:])  # type: ignore[no-any-return]
+        y = _op("conv_groups_bias", rank, generics, last)(x, w, b)
+    return _of_groups(y, last)
+
+
+def _called(op: Op, last: bool, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return what the op of a convolution of one group gives."""
+    x = channels_behind(input) if last else input
+    made: Tensor = op(x, weight) if bias is None else op(x, weight, bias)
+    return made_by(channels_second(made), op.name) if last else made
+
+
+def _in_groups(input: Tensor, groups: int, last: bool) -> Tensor:
+    """Return images as ops of groups take them: (N, G, C, ...), or (N, ..., G, C)."""
+    n, c, *image = input.shape
+    if last:
+        behind: Tensor = channels_behind(input).reshape(n, *image, groups, c // groups)
+        return behind
+    return input.reshape(n, groups, c // groups, *image)  # type: ignore[no-any-return]
+
+
+def _of_groups(made: Tensor, last: bool) -> Tensor:
+    """Return images that an op of groups gave."""
+    if last:
+        return channels_second(made.flatten(-2, -1))
+    return made.flatten(1, 2)  # type: ignore[no-any-return]
 
 
 def _check_bias(input: Tensor, weight: Tensor, bias: Tensor) -> None:
@@ -246,21 +273,21 @@ def _transposed(
                 for side, n in zip(sides, sizes, strict=True)
             )
         )
-    generics, lie_last = _generics(S=s, D=d, E=e), _lie_last(input, weight)
+    generics, last = _generics(S=s, D=d, E=e), _lie_last(input, weight)
     if groups == 1:
-        y = _op("conv_transposed", rank, generics, strides_of_images)(input, weight)
+        x = channels_behind(input) if last else input
+        y = _op("conv_transposed", rank, generics, last)(x, weight)
+        y = channels_second(y) if last else y
     else:
-        n, c, *image = input.shape
-        x = input.reshape(n, groups, c // groups, *image)
-        w = weight.reshape(groups, c // groups, *weight.shape[1:])
-        y = _op("conv_transposed_groups", rank, generics, _groups_last if lie_last else None)(x, w)
-        y = y.view(n, groups * weight.shape[1], *y.shape[3:])
+        x = _in_groups(input, groups, last)
+        w = weight.reshape(groups, input.shape[1] // groups, *weight.shape[1:])
+        y = _of_groups(_op("conv_transposed_groups", rank, generics, last)(x, w), last)
     for dim, cut in enumerate(p):
         if cut:
             y = y.narrow(dim + 2, cut, y.shape[dim + 2] - 2 * cut)
     if bias is not None:
         y = y + bias.view(-1, *(1,) * rank)
-    if lie_last:
+    if last:
         return channels_second(channels_behind(y).contiguous())
     return y.contiguous()  # type: ignore[no-any-return]
 
@@ -279,12 +306,18 @@ def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         groups: int = 1,
     ) -> Tensor:
         if groups == 1 and input.ndim == batched:
+            last = not input.is_contiguous() and _lie_last(input, weight)
             try:
-                op = _known[rank, stride, padding, dilation, bias is None]
+                op = _known[rank, stride, padding, dilation, bias is None, last]
             except (KeyError, TypeError):  # TypeError: of a list
                 pass
             else:
-                return op(input, weight) if bias is None else op(input, weight, bias)  # type: ignore[no-any-return]
+                if last:
+                    return _called(op, last, input, weight, bias)
+                try:
+                    return op(input, weight) if bias is None else op(input, weight, bias)  # type: ignore[no-any-return]
+                except _ChannelsLastError:
+                    pass
         return _conv(rank, input, weight, bias, stride, padding, dilation, groups)
 
     def transposed(

@@ -88,3 +88,34 @@ def with_channels_behind(text: str, rows: str = "n") -> str:
             closing.append({rows: ", c", rows.upper(): ", C"}.get(word, ""))
         done += closing.pop() + ")" if letter == ")" else letter
     return done
+
+
+@cache
+def with_channels_moved(text: str, count: int = 1) -> str:
+    """Return a text over images ``(N, C, H1)`` for such whose channels lie last, ``(N, H1, C)``.
+
+    What begins with n has `count` subscripts behind it, of groups and channels, moved to its end.
+    """
+    done, at = "", 0
+    while at < len(text):
+        done, letter, at = done + text[at], text[at], at + 1
+        if letter != "(":
+            continue
+        inner, end = _until_closed(text, at)
+        if re.match(r"[nN],", inner):
+            first, *items = _split(inner)
+            moved = [first, *items[count:], *items[:count]]
+            done, at = done + ", ".join(moved), end
+    return done
+
+
+def _split(items: str) -> list[str]:
+    """Return what stands between the commas of a list, those in brackets of its own left alone."""
+    found, depth = [""], 0
+    for letter in items:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found]

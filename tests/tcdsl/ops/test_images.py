@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tcdsl import library, nn
-from tcdsl.ops.spatial import with_channels_behind
+from tcdsl.ops.spatial import with_channels_behind, with_channels_moved
 
 tc: Any = library
 torch = pytest.importorskip("torch")
@@ -121,3 +121,10 @@ def test_a_text_over_rows_is_one_over_channels() -> None:
         "def f<T>(T(N, K, C) x, int64(N, K, C) at, T(K) y) -> (T(N, L, C) out) "
         "{ out(n, at(n, k, c), c) = y(k) }"
     )
+
+
+def test_a_text_over_images_is_one_whose_channels_lie_last() -> None:
+    text = "out(n, f, h) +=! pad(input(n, c, 2 * h + k), 0) * weight(f, c, k)"
+    moved = "out(n, h, f) +=! pad(input(n, 2 * h + k, c), 0) * weight(f, c, k)"
+    assert with_channels_moved(text) == moved
+    assert with_channels_moved("T(N, G, C, H) x", 2) == "T(N, H, G, C) x"
