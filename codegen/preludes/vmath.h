@@ -336,7 +336,6 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
 #define TC_BY_PIECES_f32(S, N)
 #else
 #define TC_BY_PIECES_f32(S, N) TC_BY_PIECES(S, f32, N)
-#endif
 TC_FN tc_native_f32 TC_F32(exp)(tc_native_f32 x) {
   tc_f32 a[TC_VL_f32] __attribute__((aligned(64)));
   /* of the scalar text gcc makes choices between results, which take longer */
@@ -344,6 +343,7 @@ TC_FN tc_native_f32 TC_F32(exp)(tc_native_f32 x) {
   _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_scaled_exp_f32(1.0f, a[i], 0);
   return TC_F32(load)(a);
 }
+#endif
 TC_FAR2(pow)
 /* x between 2^-125 and 2^125, powers between 2^-1000 and 2^1000. */
 TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {

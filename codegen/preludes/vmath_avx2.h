@@ -22,6 +22,30 @@ TC_FN tc_v8f32 tc_near_piece(tc_v8f32 a, tc_f32 step, const tc_f32 (*pieces)[8],
   return p;
 }
 
+/* ---- e^x: the power of two comes in one step, but for lanes beyond 87; lanes below -104 are 0, which
+ * costs nothing: where arguments are masked by -infinity many are. */
+
+static __attribute__((noinline, cold, unused)) tc_v8f32 tc_exp_beyond(tc_v8f32 x) {
+  tc_f32 a[8] __attribute__((aligned(32)));
+  tc_store_v8f32(a, x);
+  _Pragma("omp simd") for (int i = 0; i < 8; i++) a[i] = tc_exp_f32(a[i]);
+  return tc_load_v8f32(a);
+}
+TC_FN tc_v8f32 tc_exp_v8f32(tc_v8f32 x) {
+  static const tc_f32 c[6] = {TC_EXP_F32};
+  tc_v8f32 whole = x * 0x1.715476p+0f + (0x1.8p23f + 127), n = whole - (0x1.8p23f + 127);
+  tc_v8f32 r = (x - n * 0.693359375f) - n * -2.12194440e-4f, z = r * r;
+  tc_v8f32 p = (c[5] * z + c[3]) * z + c[1], q = (c[4] * z + c[2]) * z + c[0];
+  tc_v8f32 power = (tc_v8f32)((tc_v8i32)whole << 23), y = power + power * ((p * r + q) * z + r);
+  tc_v8i32 beyond = (tc_v8i32)(87.0f * 87.0f - x * x); /* in the sign */
+  if (__builtin_expect(__builtin_ia32_movmskps256((tc_v8f32)beyond), 0)) {
+    tc_v8i32 gone = x < -104.0f;
+    if (__builtin_ia32_movmskps256((tc_v8f32)(beyond & ~gone))) return tc_exp_beyond(x);
+    y = (tc_v8f32)((tc_v8i32)y & ~gone);
+  }
+  return y;
+}
+
 /* ---- the error function: the first piece begins with |x| itself. Of this step the constants are nearly
  * exact, which every result would miss otherwise. */
 

@@ -476,6 +476,19 @@ def test_gcc_makes_vector_code_of_loops(t: str, tmp_path: Path) -> None:
     assert set(wanted) - vectorised(wanted, t, tmp_path) == set()
 
 
+def test_exponentials_of_vectors_some_of_whose_lanes_lie_beyond(vectors: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((5, 4096)).astype(np.float32)
+    for lanes, rare in zip(x[1:], (-np.inf, -104.1, -95.0, np.inf), strict=True):
+        lanes[rng.random(4096) < 0.3] = rare
+    x[:, ::97] = np.nan
+    with np.errstate(all="ignore"):
+        want = np.exp(x.astype(np.float64)).ravel()
+        got = run(vectors, "vec_exp_f32", np.float32, x.ravel())
+        error, at = worst(errors(got, want, np.float32), x.ravel())
+    assert error <= FUNCTIONS["exp"].bound32, at
+
+
 def test_powers_of_the_smallest_and_largest_numbers_in_vectors(vectors: ctypes.CDLL) -> None:
     bits = [*range(0, 0x01800000, 9973), *range(0x7D000000, 0x7F800000, 9973)]
     x = np.array(bits[: len(bits) // 16 * 16], np.uint32).view(np.float32)
