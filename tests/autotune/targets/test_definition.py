@@ -75,7 +75,7 @@ def test_random_configs_pass_the_check_or_are_refused(name: str) -> None:
     assert faults(target, [target.space.default, *drawn]) == []
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=15)
 def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
     space = of_program(name).space
     assert space.holds(space.default)

@@ -13,6 +13,7 @@ from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tests.tcdsl.differential import Array, reference
+from tests.tiers import sampled
 
 X = np.array([0.3, 0.5, -0.7])
 Z = np.array([0.2, 0.9, 0.4])
@@ -35,7 +36,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@sampled("name", TEXTS, keep=5)
 def test_names_hide_nothing_that_a_derivative_calls(name: str) -> None:
     program = parse(TEXTS[name])
     f = check(program, program.defs[-1].name)

@@ -13,6 +13,7 @@ from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.grammar.types.typed import CheckedDef
+from tests.tiers import sampled
 
 DATA = Path(__file__).parents[2] / "data"
 CATALOG: list[dict[str, Any]] = json.loads((DATA / "tc_catalog.json").read_text())
@@ -30,7 +31,7 @@ def holds(relation: str, value: int) -> bool:
     return value >= 0 if relation == ">=0" else value == 0
 
 
-@pytest.mark.parametrize("entry", LEGAL, ids=lambda e: e["name"])
+@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=30)
 def test_catalog_program_has_the_types_and_shapes_of_the_original(entry: dict[str, Any]) -> None:
     definition = checked(entry)
     sizes = entry.get("sizes") or entry["suggested_sizes"]

@@ -16,7 +16,7 @@ from tcdsl.grammar.text.errors import TCSyntaxError
 from tcdsl.grammar.text.format import expr_pieces, format_program
 from tcdsl.grammar.text.lines import WIDTH
 from tcdsl.grammar.text.parser import parse
-from tests.tiers import drawn
+from tests.tiers import drawn, sampled
 
 CATALOG = json.loads((Path(__file__).parents[2] / "data" / "tc_catalog.json").read_text())
 
@@ -171,7 +171,7 @@ def test_the_place_of_an_expression_holds_the_expression(program: n.Program) -> 
         assert expression(node.span.text) == node
 
 
-@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry["name"])
+@sampled("entry", CATALOG, ids=lambda entry: entry["name"], keep=30)
 def test_a_text_of_the_original_survives_formatting(entry: dict[str, str]) -> None:
     program = parse(entry["tc"])
     assert parse(format_program(program)) == program

@@ -98,7 +98,7 @@ def test_tables_without_their_content_are_told(
     assert tables.built().parse(EVERYTHING)
 
 
-@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry["name"])
+@sampled("entry", CATALOG, ids=lambda entry: entry["name"], keep=30)
 def test_a_text_of_the_original_parses(entry: dict[str, str]) -> None:
     names = [definition.name for definition in parse(entry["tc"]).defs]
     assert entry["def_name"] in names

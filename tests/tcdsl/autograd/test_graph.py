@@ -214,7 +214,7 @@ HOOKS: dict[str, Program] = {
 }
 
 
-@pytest.mark.parametrize("name", HOOKS)
+@sampled("name", HOOKS, keep=4)
 def test_hooks_of_what_is_kept_are_pytorchs(name: str) -> None:
     _agree(HOOKS[name])
 

@@ -83,6 +83,7 @@ OF_OTHERS = {  # each is there alone
     "jacfwd of jacfwd", "grad of vmap", "jacrev of containers", "vmap of containers",
     "grad by what is around", "vmap of vmap", "value", "containers", "without a record",
     "vmap of nothing by dims", "vmap without a batch", "vmap in chunks", "recorded", "constant",
+    "closed over", "vmap without out",
 }  # fmt: skip
 
 

@@ -134,7 +134,7 @@ def drawn(text: str, *given: str) -> tuple[Kernel, list[Any]]:
     ]
 
 
-@pytest.mark.parametrize(("text", "in_dims", "given"), [(t, d, g) for t, d, *g in CASES])
+@sampled("text, in_dims, given", [(t, d, g) for t, d, *g in CASES], keep=15)
 def test_the_text_means_what_a_loop_means(
     text: str, in_dims: dict[str, int], given: list[str]
 ) -> None:

@@ -64,7 +64,7 @@ def _functional(t: Any) -> Any:
     return (nn if t is library else t.nn).functional
 
 
-@sampled("name", CALLS, keep=8)
+@sampled("name", CALLS, keep=5)
 def test_it_is_as_torchs(name: str) -> None:
     found = []
     for t in (library, torch):

@@ -93,19 +93,28 @@ def test_steps(name: str, settings: dict[str, Any]) -> None:
             ours.load_state_dict(state)
 
 
-def test_muon_steps_matrices() -> None:
+@sampled("is_high, settings", [
+    (True, {}), (False, {}), (True, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"}),
+    (False, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"}),
+],
+    keep=1, wide=2,
+)  # fmt: skip
+def test_muon_steps_matrices(is_high: bool, settings: dict[str, Any]) -> None:
     begin = np.array([[0.5, -1.0, 2.0], [0.1, 0.2, -0.3]], np.float32)
-    for settings in ({}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"}):
-        mine = [tc.tensor(x, requires_grad=True) for x in (begin, begin.T.copy())]
-        yours = [torch.tensor(x, requires_grad=True) for x in (begin, begin.T.copy())]
-        for parameters, optimizers in ((mine, optim), (yours, torch.optim)):
-            optimizer = optimizers.Muon(parameters, lr=0.1, **settings)
-            for _ in range(2):
-                optimizer.zero_grad()
-                sum((p**4).sum() + p.sum() for p in parameters).backward()
-                optimizer.step()
-        for a, b in zip(mine, yours, strict=True):
-            np.testing.assert_allclose(a.tolist(), b.tolist(), atol=4e-3)  # steps in bfloat16
+    begin = begin.T.copy() if is_high else begin
+    found = []
+    for tensors, optimizers in ((tc, optim), (torch, torch.optim)):
+        p = tensors.tensor(begin, requires_grad=True)
+        optimizer = optimizers.Muon([p], lr=0.1, **settings)
+        for _ in range(2):
+            optimizer.zero_grad()
+            ((p**4).sum() + p.sum()).backward()
+            optimizer.step()
+        found.append(p.tolist())
+    np.testing.assert_allclose(found[0], found[1], atol=4e-3)  # steps in bfloat16
+
+
+def test_muon_takes_matrices_only() -> None:
     with pytest.raises(ValueError, match="only supports 2D parameters"):
         optim.Muon([tc.ones(2, requires_grad=True)])
 

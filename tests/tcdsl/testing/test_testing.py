@@ -35,7 +35,7 @@ PAIRS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
-@sampled("name", PAIRS, keep=7)
+@sampled("name", PAIRS, keep=4)
 def test_comparisons_say_what_pytorchs_say(name: str) -> None:
     told = []
     for u, t in ((tc, testing), (torch, torch.testing)):

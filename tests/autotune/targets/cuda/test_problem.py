@@ -56,7 +56,7 @@ def test_keys_of_two_devices_drivers_and_ways_of_timing_differ() -> None:
     assert keys[0].compiler.startswith("nvrtc ")
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=15)
 def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
     space = simulated(PROGRAMS[name].text, PROGRAMS[name].sizes[0]).space
     assert space.holds(space.default)
