@@ -260,18 +260,21 @@ class Meanwhile(OwnSizes):
     def _followed(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled | None:
         """Return what was built aside since sizes change; now they do.
 
-        It is built for the regime of the first sizes: those of another one do not wait for it.
+        It is built for the regime of the first sizes: those of another one do not wait for it, and
+        leave it to later ones. What has not begun by then these take from the builder, which would
+        make the same one at the same time, kernel after kernel.
         """
         if self._index is None:
             return None
         changing.sizes.changed()
-        one = self._followers.pop(spec, None)
+        one = self._followers.get(spec)
         if one is None:
             return None
         known = self._made.at_hand(spec, sizes, self.signature.sizes)
         if known is None and self._exact is not None:
             _, regime = self._made.generic_choice(spec, sizes)
             if regime.holds(dict(self._exact[0])):
+                del self._followers[spec]
                 one.wait()
                 known = self._made.at_hand(spec, sizes, self.signature.sizes)
         return known

@@ -13,8 +13,12 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings import aside, building, changing, meanwhile
 from tcdsl.calls.bindings.aside import Aside
+from tcdsl.calls.bindings.executables import Executables
 from tcdsl.codegen.forms.base.regime import Regime
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.runtime import Entry
+from tcdsl.grammar.proofs.sizes import Size
 from tests.codegen.compiled import noted
 
 pytestmark = pytest.mark.cc
@@ -106,25 +110,32 @@ def test_every_other_one_is_built_first(monkeypatch: pytest.MonkeyPatch) -> None
     assert [one.name for one in turns if one is not None] == ["b", "e", "g", "d", "f"]
 
 
-@pytest.mark.parametrize("is_alike", [True, False])
-def test_sizes_of_another_regime_do_not_wait_for_what_the_first_ones_have_built(
-    compiled: list[str], monkeypatch: pytest.MonkeyPatch, is_alike: bool
+@pytest.mark.parametrize(
+    ("others", "waits"), [((2,), ["second"]), ((4,), []), ((4, 2), ["second"])]
+)
+def test_sizes_of_the_regime_of_the_first_ones_alone_wait_for_what_those_have_built(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch, others: tuple[int, ...], waits: list[str]
 ) -> None:
     waited: list[str] = []
+    choice = Executables.generic_choice
 
     class Busy(aside.Queue):
         def put(self, one: Aside) -> None:
             pass
 
+    def parted(made: Executables, spec: Spec, sizes: dict[str, int]) -> tuple[Config, Regime]:
+        config, _ = choice(made, spec, sizes)
+        return config, Regime(((Size.symbol("M"), 4, sizes["M"] >= 4),))
+
     monkeypatch.setattr(aside, "_queue", Busy())
     monkeypatch.setattr(changing, "_start", at_once)
     monkeypatch.setattr(Aside, "wait", lambda one: waited.append(one.name))
-    monkeypatch.setattr(Regime, "holds", lambda _, sizes: is_alike or sizes["M"] != 3)
+    monkeypatch.setattr(Executables, "generic_choice", parted)
     first, second = map(named, ("first", "second"))
-    for m in (3, 4):
+    for m in (3, *others):
         for kernel in (first, second):
             call(kernel, m)
-    assert waited == ["second"] * is_alike
+    assert waited == waits
     assert compiled == ["first", "second"] * 2
 
 
