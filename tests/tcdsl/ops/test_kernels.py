@@ -28,7 +28,7 @@ from tcdsl.codegen.runtime import Launcher
 from tcdsl.codegen.toolchain import cc
 users = cc.Source.all_flags  # kernels whose meaning alone is asked for: as in other tests
 cc.Source.all_flags = lambda source, compiler: tuple(
-    "-O1" if f == "-O3" else f for f in users(source, compiler)
+    "-Og" if f == "-O3" else f for f in users(source, compiler)
 )
 seen = {}  # kept, so that none takes its count along
 def runs():
