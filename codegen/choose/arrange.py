@@ -33,8 +33,9 @@ class Arrangement:
     """Groups in order, each with the forms that take it, the preferred one first.
 
     program has the statements that the groups are of, temps are the homes of temporaries that have
-    memory. asked has what the choice asked of a call's sizes, where it is one for all. Knobs and
-    defaults are worked out once: the tuner lowers many configs of one arrangement.
+    memory. asked has what the choice asked of a call's sizes, where it is one for all; settled:
+    what of the program holds at these only (`program/settled.py`). Knobs and defaults are worked
+    out once: the tuner lowers many configs of one arrangement.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Arrangement:
     forms: tuple[Mapping[str, AnyForm], ...]
     temps: tuple[str, ...]
     asked: Asked | None = None
+    settled: str = ""
     _knobs: dict[tuple[int, str], tuple[Knob, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )

@@ -11,10 +11,12 @@ from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, at_sizes
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.choose.specialise import (
+    SETTLED,
     arranged_for_all,
     arrangement_of,
     chains,
     rewritten,
+    settled_at,
 )
 from tcdsl.codegen.choose.units import lowered, unit_of
 from tcdsl.codegen.forms.base.context import GroupContext
@@ -82,6 +84,8 @@ def complete(
 
 def _complete(arrangement: Arrangement, config: Config) -> Config:
     values: dict[str, Value] = {"partition": arrangement.name}
+    if arrangement.settled:  # else an executable for other sizes would be named alike
+        values[SETTLED] = arrangement.settled
     for i in range(len(arrangement.contexts)):
         form, chosen = arrangement.choice(i, config.group(i))
         values[f"g{i}.form"] = form
@@ -97,8 +101,9 @@ def generic_choice(
 
     It is made at sizes that stand for all; those of the call are asked for its regime only.
     """
-    arrangement = arranged_for_all(program, spec, Config(), machine, sizes)
-    config = _complete(arrangement, Config())
+    begun = settled_at(program, spec, sizes)
+    arrangement = arranged_for_all(program, spec, begun, machine, sizes)
+    config = _complete(arrangement, begun)
     assert arrangement.asked is not None
     return config, arrangement.asked.regime
 
@@ -230,7 +235,8 @@ def cost_ns(
     if spec.is_exact or isinstance(machine, Gpu):
         arrangement = arrangement_of(program, spec, config, machine, sizes)
     else:
-        call = tuple(sorted(sizes.items())) if spec.open else None  # as `open_choice` has it
+        is_of_call = spec.open or config.get(SETTLED)  # as the choices of both have it
+        call = tuple(sorted(sizes.items())) if is_of_call else None
         usual = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
         arrangement = at_sizes(arrangement_of(program, spec, config, machine, usual, call), sizes)
     total = 0.0

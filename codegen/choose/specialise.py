@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.choose.nominal import nominal_sizes
+from tcdsl.codegen.forms.base.regime import Asked
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
@@ -21,8 +23,12 @@ from tcdsl.codegen.program.parted import parted
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.proved import proved
 from tcdsl.codegen.program.scans import along_rows
+from tcdsl.codegen.program.settled import Settled, settled
 from tcdsl.codegen.program.triangles import FAR, limits, masked
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
+
+SETTLED = "settled"  # the knob of borders that are gone: no search has it
 
 
 def arranged_for_all(
@@ -47,8 +53,14 @@ def arrangement_of(
     Raises
     ------
     ScheduleError
-        If it names none.
+        If it names none, or borders that are gone where the sizes of the call have them.
     """
+    at_call, answers = _settled(program, spec, call)
+    what = str(config.get(SETTLED, ""))
+    if what:
+        if what != at_call.what:
+            raise ScheduleError(f"{SETTLED} is {what}; legal at these sizes is '{at_call.what}'")
+        program = at_call.program
     held = limits(_decided(program, spec), spec.sizes or ()) if call is not None else ()
     far = any(size.evaluate(dict(call or ())) >= FAR for size in held)
     program = rewritten(program, spec, machine, far=far)
@@ -66,7 +78,28 @@ def arrangement_of(
     if found.asked is not None:
         for size in held:
             found.asked.at_least(size, FAR)  # the answer is part of the regime
-    return found
+        for size, least, _ in answers:
+            found.asked.at_least(size, least)
+    return replace(found, settled=what) if what else found
+
+
+def settled_at(program: Program, spec: Spec, sizes: Mapping[str, int]) -> Config:
+    """Return what the choice for all sizes of the regime of these begins with.
+
+    What a config does not say is gone stays: only by its name is a program what it is at a call.
+    """
+    what = _settled(program, spec, tuple(sizes.items()))[0].what
+    return Config.of({SETTLED: what} if what else {})
+
+
+def _settled(
+    program: Program, spec: Spec, call: Sizes | None
+) -> tuple[Settled, tuple[tuple[Size, int, bool], ...]]:
+    """Return a program as a call has it where no size is known, and what was asked for that."""
+    if call is None or spec.sizes is not None:
+        return Settled(program), ()
+    asked = Asked(dict(call))
+    return settled(program, asked.at_least), asked.regime.answers
 
 
 def chains(spec: Spec, machine: Machine | Gpu) -> Sizes | None:

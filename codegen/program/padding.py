@@ -65,6 +65,11 @@ def is_padding(s: Statement) -> bool:
     return _padding(s.value) is not None
 
 
+def padding_of(s: Statement) -> tuple[typed.Read, tuple[Guard, ...]] | None:
+    """Return what a padding reads, and when; None of a statement that is none."""
+    return _padding(s.value) if is_padding(s) else None
+
+
 def has_padding(statements: Sequence[Statement]) -> bool:
     """Whether a padding is followed by a contraction that reads it."""
     if len(statements) < 2 or not is_padding(statements[0]):

@@ -151,7 +151,8 @@ def spec_of(p: Problem, *, exact: bool, threads: int = 2, left_open: tuple[str, 
 class Case:
     """One executable to compile and the problem to run it on.
 
-    left_open: sizes that it is not for in particular; then config is its analytic choice.
+    left_open: sizes that it is not for in particular; then config is its analytic choice. of_call:
+    so it is where no size is known, for all sizes of the regime of the problem's.
     """
 
     problem: Problem
@@ -159,6 +160,7 @@ class Case:
     config: Config = field(default_factory=Config)
     threads: int = 2
     left_open: tuple[str, ...] = ()
+    of_call: bool = False
 
 
 def run_cases(
@@ -170,18 +172,22 @@ def run_cases(
 ) -> list[tuple[Array, ...]]:
     """Compile all cases in one unit and return the outputs of each."""
     machine = machine or detect()
-    made: dict[tuple[Program, Spec, Config], str] = {}
+    made: dict[tuple[Program, Spec, Config | None], str] = {}
     texts: list[str] = []
     names: list[str] = []
     for c in cases:
         program = c.problem.program
         spec = spec_of(c.problem, exact=c.exact, threads=c.threads, left_open=c.left_open)
-        key = (program, spec, c.config)  # its text leaves out which types it was made for
+        config: Config | None = c.config
+        if c.of_call:
+            config, _ = compiler.generic_choice(program, spec, machine, c.problem.sizes)
+        key = (program, spec, config)  # its text leaves out which types it was made for
         if key not in made:  # a size-generic executable serves many sizes
             made[key] = f"k{len(made)}"
             what = machine, c.problem.sizes, made[key]
             if c.left_open:
                 config = compiler.open_choice(program, spec, *what[:2])
+            if c.left_open or c.of_call:
                 assert config is not None, program.text
                 unit = compiler.lower_generic(program, spec, config, *what)
             else:
