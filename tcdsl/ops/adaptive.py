@@ -15,7 +15,7 @@ from tcdsl.ops import pools
 from tcdsl.ops.casting import wide
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.pools import put_back, put_back_last, shares
-from tcdsl.ops.rules import not_for
+from tcdsl.ops.rules import check_floats
 from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import kept_for_all
@@ -330,10 +330,7 @@ def _node(name: str, rank: int) -> str:
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
-    if not input.dtype.is_floating_point:
-        raise not_for(
-            "adaptive_avg_pool3d_cpu" if rank == 3 else "adaptive_avg_pool2d", input.dtype
-        )
+    check_floats("adaptive_avg_pool3d_cpu" if rank == 3 else "adaptive_avg_pool2d", input.dtype)
     p = _pool(rank, input, output_size)
     last = rank == 2 and input.ndim == 4 and has_channels_last(input)  # of 3: not PyTorch's
     if p.size == (1,) * rank and input.numel():

@@ -13,11 +13,10 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
-from tcdsl.core.dtypes import DType
 from tcdsl.ops.casting import wide
 from tcdsl.ops.node_names import name_of_loss
 from tcdsl.ops.pointwise import mul
-from tcdsl.ops.rules import NAMES, Operands, TypeRule, broadcast, broadcast_shape, not_for, promote
+from tcdsl.ops.rules import NAMES, TypeRule, broadcast, broadcast_shape, floats, promote
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import unrecorded
 
@@ -66,15 +65,7 @@ def _reduced_op(name: str, reduction: str) -> Op:
 
 def _types(name: str) -> TypeRule:
     """Return the rule of types of a loss of elements; some are of floats only."""
-    kernel = {"mse": "mse_cpu", "smooth_l1": "smooth_l1_cpu", "huber": "huber_cpu"}.get(name)
-
-    def rule(operands: Operands) -> DType:
-        dtype = promote(operands)
-        if kernel is not None and not dtype.is_floating_point:
-            raise not_for(kernel, dtype)
-        return dtype
-
-    return rule
+    return floats(f"{name}_cpu", promote) if name in ("mse", "smooth_l1", "huber") else promote
 
 
 def _of_elements(name: str, reduction: str, *operands: Any) -> Tensor:

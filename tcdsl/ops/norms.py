@@ -14,7 +14,7 @@ from tcdsl.ops.matrices import shown
 from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.reductions import norm
-from tcdsl.ops.rules import Operands, computing, first, not_for
+from tcdsl.ops.rules import Operands, check_floats, computing, first
 from tcdsl.ops.spatial import without_rest
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -38,11 +38,6 @@ _running = ops.op("running", types=first, vjp=None)
 _layer_norm = ops.op("layer_norm", types=_beside_parameters, vjp="layer_norm_vjp")
 _group_norm = ops.op("group_norm", types=_beside_parameters, vjp="group_norm_vjp")
 _local_response_norm = ops.op("local_response_norm")
-
-
-def _check_float(input: Tensor, kernel: str) -> None:
-    if not input.dtype.is_floating_point:
-        raise not_for(kernel, input.dtype)
 
 
 def _check_scales(
@@ -111,7 +106,7 @@ def batch_norm(
         Added to the variance.
     """
     shape = tuple(input.shape)
-    _check_float(input, "batch_norm")
+    check_floats("batch_norm", input.dtype)
     c, rest = shape[1], math.prod(shape[2:])
     if training and shape[0] * rest == 1:
         raise ValueError(
@@ -168,7 +163,7 @@ def instance_norm(
     """Bring each channel of each sample to mean 0 and variance 1."""
     shape = tuple(input.shape)
     n, c = shape[:2]
-    _check_float(input, "batch_norm")
+    check_floats("batch_norm", input.dtype)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     rest = math.prod(shape[2:])
@@ -218,7 +213,7 @@ def layer_norm(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
             "element, but got normalized_shape = []"
         )
-    _check_float(input, "LayerNormKernelImpl")
+    check_floats("LayerNormKernelImpl", input.dtype)
     d = math.prod(last)
     rows = math.prod(shape[: len(shape) - len(last)])
     try:
@@ -246,7 +241,7 @@ def group_norm(
             "Expected number of channels in input to be divisible by num_groups, but got input of "
             f"shape {list(shape)} and num_groups={num_groups}"
         )
-    _check_float(input, "GroupNormKernelImpl")
+    check_floats("GroupNormKernelImpl", input.dtype)
     each = c // num_groups
     x = input.reshape(n, num_groups, each, math.prod(shape[2:]))
     try:

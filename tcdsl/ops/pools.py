@@ -17,7 +17,7 @@ from tcdsl.ops.casting import wide
 from tcdsl.ops.convolutions import Each, each
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.rules import not_for
+from tcdsl.ops.rules import check_floats
 from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -306,8 +306,7 @@ def _avg_pool(
     divisor_override : int, optional
         What sums are divided by.
     """
-    if not input.dtype.is_floating_point:
-        raise not_for(f"avg_pool{max(rank, 2)}d", input.dtype)
+    check_floats(f"avg_pool{max(rank, 2)}d", input.dtype)
     last = rank == 2 and input.ndim == 4 and has_channels_last(input)  # of 3: not PyTorch's
     w = _windows(input, rank, last, kernel_size, stride, padding, 1, ceil_mode)
     rows = w.taken(input)

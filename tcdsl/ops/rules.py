@@ -158,16 +158,21 @@ def same(operands: Operands) -> DType:
     return found[0]
 
 
-def floats(kernel: str) -> TypeRule:
-    """Return the rule `same` of a kernel, as PyTorch names it, that is of floats only."""
+def check_floats(kernel: str, dtype: DType) -> None:
+    """Refuse integers, in PyTorch's words of a kernel."""
+    if not dtype.is_floating_point:
+        raise not_for(kernel, dtype)
 
-    def rule(operands: Operands) -> DType:
-        dtype = same(operands)
-        if not dtype.is_floating_point:
-            raise not_for(kernel, dtype)
+
+def floats(kernel: str, rule: TypeRule = same) -> TypeRule:
+    """Return a rule of a kernel, as PyTorch names it, that is of floats only."""
+
+    def rule_of_floats(operands: Operands) -> DType:
+        dtype = rule(operands)
+        check_floats(kernel, dtype)
         return dtype
 
-    return rule
+    return rule_of_floats
 
 
 def same_as(words: str) -> TypeRule:
