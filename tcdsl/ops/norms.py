@@ -122,9 +122,10 @@ def batch_norm(
         if given is not None and given.numel() != c:
             raise RuntimeError(f"{name} should contain {c} elements not {given.numel()}")
     last = not input.is_contiguous() and has_channels_last(input)  # then each place is a row
-    x = input if input.ndim == 2 else input.reshape(shape[0], c, rest)
     if last:
         x = channels_behind(input).reshape(-1, c)
+    else:
+        x = input if input.ndim == 2 else input.reshape(shape[0], c, rest)
     g, b = _scales(weight, bias, (c,), input)
     if not training:
         if running_mean is None or running_var is None:
