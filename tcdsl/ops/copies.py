@@ -85,7 +85,9 @@ def pad(
             f"padding length {len(widths)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return _padded(input, widths, number_of_type(input.dtype, value or 0), mode)
+        return _padded(
+            input, widths, number_of_type(input.dtype, 0 if value is None else value), mode
+        )
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if is_casting() and (mode == "replicate" or (mode == "reflect" and len(widths) <= 4)):

@@ -61,3 +61,7 @@ def test_singular_points_are_as_pytorchs(name: str) -> None:
 @pytest.mark.parametrize("name", MORE)
 def test_singular_points_are_as_pytorchs_wide(name: str) -> None:
     _check(MORE[name])
+
+
+def test_padding_by_a_zero_below_is_so() -> None:
+    assert (1 / nn.functional.pad(tc.tensor([1.0]), (1, 0), value=-0.0)).tolist() == [-INF, 1]
