@@ -123,8 +123,7 @@ def channels_second(made: Tensor) -> Tensor:
     """Return images whose channels are the last dimension as PyTorch has them."""
     rank = made.ndim
     moved: Tensor = made.permute((0, rank - 1, *range(1, rank - 1)))
-    if moved.grad_fn is None:
-        set_base(moved, None)  # nothing else shows that memory
+    set_base(moved, None)  # nothing else shows that memory
     return moved
 
 

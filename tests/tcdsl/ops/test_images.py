@@ -113,6 +113,12 @@ def test_channels_of_volumes_stay_last(name: str) -> None:
     _check(OF_VOLUMES[name], 2, 4, 4, 6, 6)
 
 
+def test_images_that_ops_made_are_views_of_nothing() -> None:
+    for made in _block(tc, _ramp(tc, 2, 4, 6, 6, last=True).requires_grad_()):
+        assert made._base is None
+        assert not made.detach_().requires_grad
+
+
 def test_a_text_over_rows_is_one_over_channels() -> None:
     text = (
         "def f<T>(T(N, K) x, int64(N, K) at, T(K) y) -> (T(N, L) out) { out(n, at(n, k)) = y(k) }"
