@@ -306,7 +306,8 @@ def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         groups: int = 1,
     ) -> Tensor:
         if groups == 1 and input.ndim == batched:
-            last = not input.is_contiguous() and _lie_last(input, weight)
+            strided = input.stride(-1) != 1 or weight.stride(-1) != 1
+            last = strided and _lie_last(input, weight)
             try:
                 op = _known[rank, stride, padding, dilation, bias is None, last]
             except (KeyError, TypeError):  # TypeError: of a list
@@ -316,7 +317,7 @@ def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
                     return _called(op, last, input, weight, bias)
                 try:
                     return op(input, weight) if bias is None else op(input, weight, bias)  # type: ignore[no-any-return]
-                except _ChannelsLastError:
+                except _ChannelsLastError:  # of one channel, whose strides in a row are 1
                     pass
         return _conv(rank, input, weight, bias, stride, padding, dilation, groups)
 

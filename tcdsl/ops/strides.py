@@ -8,6 +8,7 @@ is repeated, of stride 0, tells nothing, and what nothing tells apart is in C or
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from tcdsl.calls.operands.collapse import Strides
@@ -90,6 +91,7 @@ def channels_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
 
+@lru_cache(maxsize=4096)
 def says_channels_last(laid: Laid) -> bool:
     """Whether strides alone say that channels lie last, where a size of 1 may say two orders.
 

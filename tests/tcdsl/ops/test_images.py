@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tcdsl import library, nn
+from tcdsl.ops import convolutions
 from tcdsl.ops.spatial import with_channels_behind, with_channels_moved
 
 tc: Any = library
@@ -117,6 +118,14 @@ def test_images_that_ops_made_are_views_of_nothing() -> None:
     for made in _block(tc, _ramp(tc, 2, 4, 6, 6, last=True).requires_grad_()):
         assert made._base is None
         assert not made.detach_().requires_grad
+
+
+def test_weights_alone_with_channels_last_are_a_known_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = _ramp(tc, 4, 4, 3, 3, last=True)
+    called = [_F[tc].conv2d(_ramp(tc, 2, 4, 6, 6), weight, _ramp(tc, 4), padding=1)]
+    monkeypatch.setattr(convolutions, "_conv", None)
+    called.append(_F[tc].conv2d(_ramp(tc, 2, 4, 6, 6), weight, _ramp(tc, 4), padding=1))
+    assert [made.stride() for made in called] == [(144, 1, 24, 4)] * 2
 
 
 def test_a_text_over_rows_is_one_over_channels() -> None:
