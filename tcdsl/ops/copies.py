@@ -138,7 +138,7 @@ def _padding(
     rank = len(widths) // 2
     before, image = shape[: len(shape) - rank], shape[len(shape) - rank :]
     ends = [widths[2 * (rank - 1 - d) :][:2] for d in range(rank)]
-    if mode != "circular" and 0 in shape[len(shape) - rank - 1 :]:
+    if mode in ("reflect", "replicate") and 0 in shape[len(shape) - rank - 1 :]:
         raise RuntimeError(
             f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size "
             f"and other non-zero dimensions for input, but got: {list(shape)}"

@@ -261,3 +261,12 @@ def test_the_core_knows_calls_that_another_definition_serves(name: str) -> None:
     want = getattr(torch, name)(torch.tensor([-7, 9, 4]), torch.tensor([2, -2, 5]))
     assert forms(whole, by).tolist() == want.tolist()
     assert core.calls >= runs + 3  # of integers at least: all of them after the first
+
+
+def test_what_is_empty_is_padded_by_numbers() -> None:
+    for shape, widths in (((2, 0), (1, 2)), ((0,), (1, 0)), ((2, 0, 4), (1, 1))):
+        mine, wanted = (
+            f.pad(t.zeros(*shape), widths, value=2.0)
+            for t, f in ((library, nn.functional), (torch, torch.nn.functional))
+        )
+        assert mine.tolist() == wanted.tolist()
