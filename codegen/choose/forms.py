@@ -47,6 +47,10 @@ def _fold(statements: Statements) -> bool:
     return any(s.reductions for s in statements)
 
 
+def _two_folds(statements: Statements) -> bool:
+    return sum(1 for s in statements if s.reductions) > 1
+
+
 def _points(statements: Statements) -> bool:
     return not _fold(statements)
 
@@ -120,6 +124,7 @@ TABLE = (
     ),
     Row("pointwise", "rows.cpu.pointwise", _points, {}, has_meaning=True),
     Row("reduction", "rows.cpu.reduction", _fold, {}, has_meaning=True),
+    Row("crossed", "rows.cpu.crossed", _two_folds, {}, has_meaning=True),
     Row("rows", "rows.cpu.rows", _any, {}, has_meaning=True),
     Row("arg_lanes", "points.arg_lanes", _place, {}),
     Row("arg_columns", "points.arg_columns", _place, {}),

@@ -30,13 +30,17 @@ _LONGEST = 24  # groups that are joined: each length is tried, and costs its squ
 def partitions(program: Program, *, chains: Sizes | None = None) -> tuple[Partition, ...]:
     """Return the partitions worth trying, the default first; no two are equal.
 
-    chains: the sizes at which products with rows between them may be one group.
+    chains: the sizes at which products with rows between them may be one group, and rows with folds
+    across them; None: no form takes such groups.
     """
     written = separate(program)
     inlined = inline(program, written)
     fused = gather(program, inlined, rows=True)
+    chained = fused if chains is None else joined(program, fused, chains)
+    both = chained if chains is None else crossed(program, chained, chains)
     found = {
-        **({"chained": joined(program, fused, chains)} if chains is not None else {}),
+        **({"crossed": both} if len(both) < len(chained) else {}),
+        **({"chained": chained} if len(chained) < len(fused) else {}),
         "fused": fused,
         "copies": gather(program, inlined, rows=True, paddings=False),
         "epilogues": gather(program, inlined, rows=False),
@@ -45,8 +49,7 @@ def partitions(program: Program, *, chains: Sizes | None = None) -> tuple[Partit
     }
     out: dict[tuple[Group, ...], str] = {}
     for name, groups in found.items():
-        if name != "chained" or len(groups) < len(fused):
-            out.setdefault(tuple(groups), name)
+        out.setdefault(tuple(groups), name)
     return tuple(Partition(name, groups) for groups, name in out.items())
 
 
@@ -79,6 +82,35 @@ def _is_chain(
     from tcdsl.codegen.forms.chain.find import chain_of  # on use: mostly nothing begins like one
 
     return chain_of(program, fused_group(program, run, wanted), sizes) is not None
+
+
+def crossed(program: Program, groups: Sequence[Group], sizes: Sizes) -> list[Group]:
+    """Join two groups where the second folds across the rows that the first goes along.
+
+    What the first leaves for the second stays in memory.
+    """
+    out: list[Group] = []
+    for g in groups:
+        if out and _is_crossing(program, out[-1], g, sizes):
+            before = out.pop()
+            members = tuple(sorted(before.members + g.members))
+            statements, local = before.statements + g.statements, before.local + g.local
+            g = Group(members, statements, local, before.origins + g.origins)
+        out.append(g)
+    return out
+
+
+def _is_crossing(program: Program, along: Group, across: Group, sizes: Sizes) -> bool:
+    """Whether two groups, of one turn, are rows and long folds across them."""
+    if len(along.statements) < 2 or not all(s.reductions for s in across.statements):
+        return False
+    run = along, across
+    if not _undisturbed(program, run) or not program.is_one_stretch(g.members for g in run):
+        return False
+    from tcdsl.codegen.forms.rows.crossing import is_crossing, is_long  # on use: it is rare
+
+    parts = along.statements, across.statements
+    return is_crossing(*parts) and is_long(across.statements, sizes)
 
 
 def separate(program: Program) -> list[Group]:

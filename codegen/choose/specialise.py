@@ -103,7 +103,7 @@ def _settled(
 
 
 def chains(spec: Spec, machine: Machine | Gpu) -> Sizes | None:
-    """Return the sizes that a form for chains may know; None: there is none, on a GPU."""
+    """Return the sizes that forms of chains and crossings may know; None: a GPU has neither."""
     return None if isinstance(machine, Gpu) else spec.sizes or ()
 
 

@@ -293,6 +293,7 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("small row", "c exact", 1),
     ("small column_sum", "c exact", 1),
     ("small softmax", "c exact", 1),
+    ("forms rows and folds across them", "c exact", 1),
     ("forms arg of rows", "c exact", 1),
     ("forms winner of columns", "c exact", 1),
     ("examples scans cumulative_sum", "c exact", 1),

@@ -61,6 +61,7 @@ KINDS = {
         "row reduction in parts, vectors",
         "row reduction, vectors",
         "rows of # sweeps along columns, vectors",
+        "rows of # sweeps, # at a time, and across them in parts, vectors",
         "rows of # sweeps, vectors",
         "scatter by rows",
         "scatter in order",

@@ -232,13 +232,23 @@ class ColumnNest(RowPoints):
         return [*hoist, *body]
 
     def sweep(self, n: int, span: Span | None) -> list[Stmt]:
-        """Return a pass over the points of all rows of the block.
+        """Return a pass over the points of all rows of the block, from where its folds start.
 
         span: the part of its outermost loop to walk.
         """
+        return [*self.starts(n), *self.walked(n, span)]
+
+    def starts(self, n: int) -> list[Stmt]:
+        """Return the tables of a pass's folds laid out, each with what its fold starts from."""
+        folds = [s for s in self.space.aligned.sweeps[n].steps if s.folds]
+        if not folds:
+            return []
+        return self.along(lambda p: [self.keep(s, p, self.neutral(s)) for s in folds])
+
+    def walked(self, n: int, span: Span | None) -> list[Stmt]:
+        """Return a pass that goes on with what the tables of its folds hold; span: see `sweep`."""
         steps, loops = self.space.aligned.sweeps[n].steps, self.space.sweeps[n]
         folds = [s for s in steps if s.folds]
-        out = self.along(lambda p: [self.keep(s, p, self.neutral(s)) for s in folds])
         at_once = _ROWS if len(folds) == len(steps) else 2 if folds else 1
         inner, first, last = loops[-1], b.expr(0), self.size(loops[-1].extent)
         if span is not None and len(loops) == 1:
@@ -253,7 +263,7 @@ class ColumnNest(RowPoints):
         for x in reversed(loops[:-1]):
             part = span if span is not None and x is loops[0] else (b.c64(0), self.size(x.extent))
             nest = [b.loop(self.counter(x), *part, nest)]
-        return [*(out if folds else []), *nest]
+        return nest
 
     def points(
         self, steps: tuple[AlignedStatement, ...], counters: Mapping[str, Expr], row: str, rows: int

@@ -27,12 +27,12 @@ from tcdsl.codegen.forms.rows.cpu.columns_phase import lower_columns
 from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Split, lower_split
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
+from tcdsl.codegen.forms.rows.crossing import PART_POINTS
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.signs import maximum
 from tcdsl.grammar.text.errors import ScheduleError
 
-PART_POINTS = 1 << 16  # of a split fold
 MOST_PARTS = 64
 _ENOUGH_RESULTS = 8  # independent pieces, from which on nothing is split
 
@@ -88,7 +88,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, two where the fold is split."""
     space = space_of(ctx)
-    split = _split(ctx, space) if values.get("split") else None
+    split = split_of(ctx, space) if values.get("split") else None
     column = schedule.column_walk(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         each, block = schedule.point_ns(ctx, space, column), block_of(ctx, space, values)
@@ -122,7 +122,7 @@ def _is_reduction(space: IterationSpace) -> bool:
     return all(s.folds for s in sweeps[0].steps)
 
 
-def _split(ctx: Context, space: IterationSpace) -> Split:
+def split_of(ctx: Context, space: IterationSpace) -> Split:
     """Return the parts of a fold: their number depends on sizes only."""
     outermost = space.sweeps[0][0]
     length = ctx.operands.size(space.row_length())
