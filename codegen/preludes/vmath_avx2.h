@@ -1,6 +1,6 @@
-/* Builtin functions for vectors of AVX2, which looks 8 floats up in a table in a register: polynomials
- * over 8 pieces of an argument, around multiples of a step, instead of one that suits all. Included by
- * vmath.h.
+/* Builtin functions for vectors of AVX2. It looks 8 floats up in a table in a register: polynomials over
+ * 8 pieces of an argument, around multiples of a step, instead of one that suits all; and it tells by
+ * the signs of all lanes at once whether any needs care. Included by vmath.h.
  */
 #ifndef TC_VMATH_AVX2_H
 #define TC_VMATH_AVX2_H
