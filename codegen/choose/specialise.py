@@ -88,10 +88,11 @@ def settled_at(program: Program, spec: Spec, sizes: Mapping[str, int]) -> Config
 
     What a config does not say is gone stays: only by its name is a program what it is at a call.
     """
-    what = _settled(program, spec, tuple(sizes.items()))[0].what
+    what = _settled(program, spec, tuple(sorted(sizes.items())))[0].what
     return Config.of({SETTLED: what} if what else {})
 
 
+@lru_cache(maxsize=64)  # a choice asks twice: for its config, and for what that arranges
 def _settled(
     program: Program, spec: Spec, call: Sizes | None
 ) -> tuple[Settled, tuple[tuple[Size, int, bool], ...]]:

@@ -60,14 +60,14 @@ class Copied:
 
 def is_padding(s: Statement) -> bool:
     """Whether a statement is one read inside bounds that are affine, and zero elsewhere."""
-    if s.op != "=" or not s.covers or s.base is not None:
-        return False
-    return _padding(s.value) is not None
+    return padding_of(s) is not None
 
 
 def padding_of(s: Statement) -> tuple[typed.Read, tuple[Guard, ...]] | None:
     """Return what a padding reads, and when; None of a statement that is none."""
-    return _padding(s.value) if is_padding(s) else None
+    if s.op != "=" or not s.covers or s.base is not None:
+        return None
+    return _padding(s.value)
 
 
 def has_padding(statements: Sequence[Statement]) -> bool:
