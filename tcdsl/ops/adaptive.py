@@ -332,9 +332,9 @@ def _node(name: str, rank: int) -> str:
 def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
     check_floats("adaptive_avg_pool3d_cpu" if rank == 3 else "adaptive_avg_pool2d", input.dtype)
     p = _pool(rank, input, output_size)
-    last = rank == 2 and input.ndim == 4 and has_channels_last(input)  # of 3: not PyTorch's
+    lies_last = input.ndim == rank + 2 and has_channels_last(input)
     if p.size == (1,) * rank and input.numel():
-        if input.ndim == rank + 2 and has_channels_last(input):
+        if lies_last:
             places = channels_behind(input).flatten(1, -2)
             means = channels_second(places.mean(1).view(p.outs[0], *p.size, p.outs[1]))
             return made_by(means, "MeanBackward1")
@@ -345,6 +345,7 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
         pool = (pools.avg_pool1d, pools.avg_pool2d, pools.avg_pool3d)[rank - 1]
         return made_by(pool(input, p.windows), _node("AvgPool", rank))
     share = _shares(p.image, p.size, input.dtype)
+    last = rank == 2 and lies_last  # of volumes PyTorch's are in C order
     few = _avg_of_few(p.image, p.size, last) if input.dtype in (float32, float64) else None
     x = channels_behind(input) if last else input.reshape(p.rows)
     found: Tensor = (few or _avg(rank, p.size, last))(x, share)

@@ -84,9 +84,10 @@ def pad(
             "Padding length should be less than or equal to two times the input dimension but got "
             f"padding length {len(widths)} and input of dimension {input.ndim}"
         )
+    zero = number_of_type(input.dtype, 0)
     if mode == "constant":
         return _padded(
-            input, widths, number_of_type(input.dtype, 0 if value is None else value), mode
+            input, widths, zero if value is None else number_of_type(input.dtype, value), mode
         )
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
@@ -98,10 +99,8 @@ def pad(
         return _padded(input, widths, None, mode)
     added, removed = [max(w, 0) for w in widths], [min(w, 0) for w in widths]
     if mode == "reflect":  # it sees what is cut off
-        return _padded(
-            _padded(input, added, None, mode), removed, number_of_type(input.dtype, 0), "constant"
-        )
-    cut = _padded(input, removed, number_of_type(input.dtype, 0), "constant")
+        return _padded(_padded(input, added, None, mode), removed, zero, "constant")
+    cut = _padded(input, removed, zero, "constant")
     return _padded(cut, added, None, mode) if any(added) else cut
 
 
