@@ -30,7 +30,6 @@ from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Range
 
 MOST_TAPS = 81  # 9x9
-_MOST_SUMS = 25  # 5x5, of the gradient by the weights: each has a register
 _FURTHEST = 4  # elements between neighbours of a target
 
 
@@ -44,40 +43,30 @@ def piece_of(ctx: Context) -> Stencil | None:
     return _find(ctx, is_piece=True)
 
 
-def weights_of(ctx: Context) -> Stencil | None:
-    """Return what a group is as the gradient of a window by its weights, or None.
-
-        D(c, i, j) +=! G(n, c, h, w) * pad(I(n, c, h + i - 1, w + j - 1), 0)
-
-    Here the taps are outputs, each with a sum of its own; rows and lanes are reduced.
-    """
-    return ctx.once("stencil weights", lambda: _find_weights(ctx))
-
-
 def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
     first, *rest = ctx.group.statements
     if ctx.machine.isa not in ("avx512", "avx2"):
         return None
     windows = windows_of(first, rest)
-    if windows is None or not all(_is_plain(s) and _is_stored(s) for s in windows):
+    if windows is None or not all(is_plain(s) and _is_stored(s) for s in windows):
         return None
     places = ctx.once("places", lambda: places_of(ctx))
     windows = tuple(_in_lanes(ctx, bounds_first(ctx, s), places) for s in windows)
     first = windows[0]
     slid = frozenset[str]().union(*map(_slid, windows))
-    looks = slid if first.reductions else _asked(ctx, first) or _is_spread(ctx, first)
+    looks = slid if first.reductions else asked_bounds(ctx, first) or _is_spread(ctx, first)
     if not looks and (first.reductions or not is_piece):
         return None
     if any(map(_sums_beyond_window, windows)):  # before the sizes of a call are asked for
         return None
-    taps = _values(ctx, first.reductions, MOST_TAPS)
+    taps = values_of(ctx, first.reductions, MOST_TAPS)
     found = None if taps is None else _behind(ctx, windows, rest[len(windows) - 1 :])
     if taps is None or found is None:
         return None
     later, known = found
     statements = (*windows, *later)
     lane = _lane(ctx, first)
-    if lane is None or not _types_fit(ctx, statements, lane, known):
+    if lane is None or not types_fit(ctx, statements, lane, known):
         return None
     bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in statements))
     assert bits is not None, "types fit"
@@ -89,7 +78,7 @@ def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
     row = (rows or others)[-1] if others else None  # in the order of the text the nearest
     outer = tuple(r for r in others if r != row)
     outputs = {r.name for r in first.outputs}
-    asked = [x for s in statements for x in _asked(ctx, s)]
+    asked = [x for s in statements for x in asked_bounds(ctx, s)]
     if any(outputs.isdisjoint(n for n, _ in x.terms) for x in asked):
         return None  # what taps alone decide has no inside
     still = lane.name not in slid and not any(x.coefficient(lane.name) for x in asked)
@@ -141,63 +130,8 @@ def _behind(
     return tuple(out), known
 
 
-def _find_weights(ctx: Context) -> Stencil | None:
-    first, *rest = ctx.group.statements
-    if rest or ctx.machine.isa not in ("avx512", "avx2") or not _is_plain(first):
-        return None
-    if first.op not in ("+=", "+=!") or first.resumes or not _vanishes(ctx, first, first.value):
-        return None
-    reduced, outputs = ({r.name for r in x} for x in (first.reductions, first.outputs))
-    slid: set[str] = set()
-    for read in first.reads():
-        for names in (indices_of(e) for e in read.subs):
-            if names & reduced and names & outputs:
-                slid |= names
-    sums = [r for r in first.reductions if r.name in slid]
-    along = [_steps(ctx, first, r) for r in sums]
-    lane = next((r for r, steps in zip(sums, along, strict=True) if ONE in steps), None)
-    if lane is None or not _types_fit(ctx, (first,), lane, is_stored=False):
-        return None
-    kept = [r for r in first.outputs if r.name in slid]
-    if not kept or any(reduced.isdisjoint(n for n, _ in x.terms) for x in _asked(ctx, first)):
-        return None  # what taps alone decide has no inside
-    rows = [r for r in sums if r != lane]
-    row = rows[-1] if rows else None
-    others = tuple(r for r in first.ranges if r not in (lane, row, *kept))
-    used = [frozenset(n for e in r.subs for n in indices_of(e)) for r in first.reads()]
-    if any(r.name not in names for r in others if r.kind == "output" for names in used):
-        return None  # a product for register tiles
-    # last: the sizes of a call are asked for. Of a large window a unit has a row
-    found = (_values(ctx, kept[n:], _MOST_SUMS) for n in range(len(kept)))
-    taps = next((x for x in found if x is not None), None)
-    if taps is None:
-        return None
-    outer = (*others, *kept[: len(kept) - len(taps)])
-    bits = vexpr.width_of((bare(ctx, first, first.value),))
-    assert bits is not None, "types fit"
-    return Stencil((first,), (), lane, row, outer, taps, bits, row is not None, False)
-
-
-def _vanishes(ctx: Context, s: Statement, e: typed.Expr) -> bool:
-    """Whether a value is 0 where what it reads is: lanes outside need no mask then."""
-    match e:
-        case typed.Read(subs=subs):
-            return bool(subs)
-        case typed.Binary("*", lhs, rhs):
-            return _vanishes(ctx, s, lhs) and _vanishes(ctx, s, rhs)
-        case typed.Select(_, typed.Read(subs=subs), typed.Lit(value)) if value == 0:
-            return bool(subs) and guard_of(ctx, s, e) is not None
-        case _:
-            return False
-
-
-def _steps(ctx: Context, s: Statement, r: Range) -> list[Size]:
-    """Return the distances of neighbours along an index in all that is read."""
-    places = (place_of(ctx, x.tensor, x.subs) for x in s.reads() if x.subs)
-    return [place.step(r.name) for place in places if place is not None]
-
-
-def _is_plain(s: Statement) -> bool:
+def is_plain(s: Statement) -> bool:
+    """Whether its points write elements of their own, and subscripts are affine and unchecked."""
     return not (
         s.is_ragged
         or not is_injective(s)
@@ -207,7 +141,7 @@ def _is_plain(s: Statement) -> bool:
     )
 
 
-def _asked(ctx: Context, s: Statement) -> list[Bound]:
+def asked_bounds(ctx: Context, s: Statement) -> list[Bound]:
     """Return the bounds of all choices that keep reads inside."""
     chosen = [x for x in walk_typed(s.value) if isinstance(x, typed.Select)]
     found = (guard_of(ctx, s, x) for x in chosen)
@@ -284,7 +218,7 @@ def _is_near(ctx: Context, s: Statement, step: Size) -> bool:
     return step.constant is not None and 1 <= step.constant <= _FURTHEST
 
 
-def _values(
+def values_of(
     ctx: Context, ranges: Collection[Range], most: int
 ) -> tuple[tuple[str, range], ...] | None:
     """Return the values of indices, if they are known and few."""
@@ -298,7 +232,7 @@ def _values(
     return tuple(found) if prod(len(v) for _, v in found) <= most else None
 
 
-def _types_fit(
+def types_fit(
     ctx: Context,
     statements: Collection[Statement],
     lane: Range,

@@ -23,7 +23,7 @@ def is_repeatable(stencil: Stencil) -> bool:
     An output lies where an operand does only if that is read at the very points that are written.
     """
     made = {s.target for s in stencil.statements}
-    if stencil.lane.kind != "output":
+    if any(r is not None and r.kind != "output" for r in (stencil.lane, stencil.row)):
         return False  # sums, each point of which counts once
     return not any(
         s.resumes or any(r.subs == s.subs and r.tensor not in made for r in s.reads())

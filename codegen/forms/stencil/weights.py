@@ -21,13 +21,14 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.stencil.cost import point_ns
-from tcdsl.codegen.forms.stencil.find import weights_of
+from tcdsl.codegen.forms.stencil.find_weights import weights_of
 from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.lines import Cut
 from tcdsl.codegen.forms.stencil.nest import StencilNest
 from tcdsl.codegen.forms.stencil.order import in_order
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
 from tcdsl.codegen.forms.stencil.walk import Level, Spot
+from tcdsl.codegen.forms.stencil.weights_last import lower_last
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -147,13 +148,24 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     window = "x".join(str(len(values)) for _, values in s.taps)
     asked = (Knob("window", (window,)),) if asked_taps(ctx, s) else ()
     most = max(1, _MOST_STEPS // s.tap_count)
-    return (*asked, Knob("rows", tuple(n for n in (1, 2, 4) if n <= most and (s.row or n == 1))))
+    steps = (1, 2, 3, 4) if s.is_still else (1, 2, 4)
+    rows = Knob("rows", tuple(n for n in steps if n <= most and (s.row or n == 1)))
+    return (*asked, rows, *((Knob("vectors", _vectors(ctx, s)),) if s.is_still else ()))
+
+
+def _vectors(ctx: Context, s: Stencil) -> tuple[int, ...]:
+    """Return how many vectors of channels have sums in registers, beside what a pixel reads."""
+    return tuple(n for n in (1, 2) if n == 1 or n * (s.tap_count + 4) <= ctx.machine.registers)
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic choice: as many rows as there are, up to four."""
     s = _required(ctx)
     chosen: dict[str, Value] = {k.name: k.values[-1] for k in knobs(ctx)}
+    if chosen.get("vectors") == 2 and not ctx.at_least(
+        s.lane.extent, vexpr.lanes_of(s.bits, ctx.machine) + 1
+    ):
+        chosen["vectors"] = 1
     if s.row is not None:
         extent = ctx.extent(s.row.extent)
         rows = next(k.values for k in knobs(ctx) if k.name == "rows")
@@ -177,6 +189,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     s = _required(ctx)
     size = ctx.operands.size
     rows = int(values["rows"])
+    if s.is_still:
+        return lower_last(ctx, s, values)
     vectors = b.add(b.div(size(s.lane.extent), vexpr.lanes_of(s.bits, ctx.machine)), 1)
     height = b.mul(b.add(b.div(b.c64(_BLOCK // rows), vectors), 1), rows)
     nest = WeightsNest(ctx, s, Cut(rows, 1, height, b.c64(1)))

@@ -108,6 +108,11 @@ def given(text: str, **generics: int) -> str:
 WEIGHTS = """def f<S=1, P=1>(float(N,C,H,W) I, float(N,C,A,B) G) -> (float(C,3,3) D) {
   D(c,i,j) +=! G(n,c,h,w) * pad(I(n, c, S*h + i - P, S*w + j - P), 0) }"""
 WEIGHTS_7 = WEIGHTS.replace("(C,3,3)", "(C,7,7)")
+WEIGHTS_LAST = """def f<S=1, P=1>(float(N,H,W,C) I, float(N,A,B,C) G) -> (float(3,3,C) D) {
+  D(i,j,c) +=! G(n,h,w,c) * pad(I(n, S*h + i - P, S*w + j - P, c), 0) }"""
+WEIGHTS_LAST_7 = WEIGHTS_LAST.replace("(3,3,C)", "(7,7,C)")
+WEIGHTS_LAST_LINE = """def f(float(N,C) A, float(M,C) G) -> (float(C,3) D) {
+  D(c,k) +=! G(i,c) * A(2 * i + k, c) where i in 0:M }"""
 WEIGHTS_5 = (
     "def f(float(N) A, float(M) G) -> (float(5) D) { D(k) +=! G(i) * A(i + k) where i in 0:M }"
 )
@@ -287,6 +292,41 @@ def test_gradients_by_weights() -> None:
         differential([*cases, *both(p, q)], terms=3 * 9 * 64)
 
 
+def last_weights(text: str, s: int, n: int, h: int, w: int, c: int) -> Problem:
+    a, b = (h - 1) // s + 1, (w - 1) // s + 1
+    return problem(given(text, S=s), floats(n, h, w, c), floats(n, a, b, c))
+
+
+@pytest.mark.cc
+def test_gradients_by_weights_of_channels_last_are_sums_in_parts() -> None:
+    p = last_weights(WEIGHTS_LAST, 1, 3, 30, 9, 45)  # three parts
+    assert is_stencil(p, exact=True)
+    differential(both(p), terms=3 * 30 * 9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize("width", [64, 32])
+def test_gradients_by_weights_of_channels_last(width: int) -> None:
+    cc, machine = (None, None) if width == 64 else narrower(width)
+    sizes = (
+        (1, 2, 9, 11, 3),
+        (1, 1, 1, 1, 1),
+        (1, 0, 5, 5, 16),
+        (2, 3, 7, 12, 70),
+        (3, 1, 9, 8, 16),
+    )
+    found = [last_weights(WEIGHTS_LAST, *x) for x in sizes]
+    found += [last_weights(given(WEIGHTS_LAST_7, P=3), 1, 1, 7, 6, 33)]
+    lines = ((0, 16), (1, 5), (40, 37))
+    found += [problem(WEIGHTS_LAST_LINE, floats(2 * n + 1, c), floats(n, c)) for n, c in lines]
+    whole = [np.arange(360, dtype=np.int32).reshape(1, 4, 5, 18)] * 2
+    p = problem(WEIGHTS_LAST.replace("float(", "int32("), *whole)
+    cases = both(*found, p)
+    with between_pages(found[0], "after") as q, between_pages(found[3], "after") as r:
+        differential([*cases, *both(q, r)], terms=3 * 7 * 12, cc=cc, machine=machine)
+
+
 @pytest.mark.deep
 @pytest.mark.cc
 def test_every_second_or_third_element_is_written() -> None:
@@ -429,7 +469,7 @@ def test_pieces_that_strides_leave_are_one_nest(size: tuple[int, int], last: str
 @pytest.mark.cc
 def test_units_of_any_size_come_one_after_the_other() -> None:
     """Divisions by unknown numbers take longer than a small image; the plan has the parts."""
-    p = way_back(3, 2, 1, (5, 21), named=True, images=70)
+    p = way_back(3, 2, 1, (5, 45), named=True, images=70)
     spec, host = spec_of(p, exact=False), detect()
     config = compiler.default_config(p.program, spec, host, p.sizes)
     text = compiler.emit_c(compiler.lower_generic(p.program, spec, config, host, p.sizes, "f"))
