@@ -22,6 +22,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
 _ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
 _BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and memory
+FAR_BYTES_PER_NS = _BYTES_PER_NS[2]
 _SHORT_FUNCTIONS = ("min", "max", "abs", "fabs")
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 

@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest
 from tcdsl.codegen.forms.rows.cpu.columns_plain import PlainColumnNest
-from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
+from tcdsl.codegen.forms.rows.cpu.tasks import price, row_loop
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Let, Return, Stmt, Var
@@ -48,7 +48,7 @@ def lower_columns(
     return Lowered(
         title=f"{title} along columns, {'vectors' if walk.lanes > 1 else 'simd'}",
         functions=(function,),
-        phases=(Phase(name, b.mul(outer, blocks), cost(rows, length, point_ns)),),
+        phases=(Phase(name, b.mul(outer, blocks), price(ctx, space, rows, length, point_ns)),),
         plan=(),
         thread_bytes=workspace,
         shared_bytes=b.c64(0),

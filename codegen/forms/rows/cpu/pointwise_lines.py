@@ -23,7 +23,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.base.vexpr import walk as walk_value
 from tcdsl.codegen.forms.rows.cpu.lines import LineNest
-from tcdsl.codegen.forms.rows.cpu.tasks import cost, plan_tasks, row_loop
+from tcdsl.codegen.forms.rows.cpu.tasks import plan_tasks, price, row_loop
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -110,7 +110,7 @@ def lower_lines(
     return Lowered(
         title=f"pointwise of any strides, {kind}",
         functions=(function,),
-        phases=(Phase(name, count, cost(rows, length, point_ns)),),
+        phases=(Phase(name, count, price(ctx, space, rows, length, point_ns)),),
         plan=(*plan, *nest.plan(ctx.param_base)),
         thread_bytes=nest.workspace(),
         shared_bytes=b.c64(0),

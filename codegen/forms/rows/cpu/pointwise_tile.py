@@ -22,7 +22,7 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
-from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
+from tcdsl.codegen.forms.rows.cpu.tasks import price, row_loop
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -310,7 +310,11 @@ def lower_tiles(
         title="pointwise, turned tiles",
         functions=(function,),
         phases=(
-            Phase(name, b.mul(outer, b.ceil_div(height, planned)), cost(rows, width, point_ns)),
+            Phase(
+                name,
+                b.mul(outer, b.ceil_div(height, planned)),
+                price(ctx, space, rows, width, point_ns),
+            ),
         ),
         plan=tuple(plan),
         thread_bytes=b.c64(0),

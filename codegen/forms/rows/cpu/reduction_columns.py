@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.columns_phase import block_loop, column_nest
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Partials, Split, plan_split, two_phases
-from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
+from tcdsl.codegen.forms.rows.cpu.tasks import price, row_loop
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
@@ -50,5 +50,6 @@ def lower_column_parts(
     body = b.block(partials.declarations, b.loop(task, b.BEGIN, b.END, inside))
     tasks = b.mul(planned.plan_parts, outer, blocks)
     rows = ctx.operands.size(points(space.kept))
-    price = cost(rows, ctx.operands.size(space.row_length()), point_ns)
-    return two_phases(ctx, space, body, tasks, price, planned, "column reduction", walk)
+    length = ctx.operands.size(space.row_length())
+    cost_ns = price(ctx, space, rows, length, point_ns)
+    return two_phases(ctx, space, body, tasks, cost_ns, planned, "column reduction", walk)

@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.scalars import combine
 from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
-from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
+from tcdsl.codegen.forms.rows.cpu.tasks import cost, price, row_loop
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -159,7 +159,14 @@ def lower_split(
     length = ctx.operands.size(space.row_length())
     tasks = b.mul(planned.plan_parts, rows)
     return two_phases(
-        ctx, space, body, tasks, cost(rows, length, point_ns), planned, "row reduction", walk
+        ctx,
+        space,
+        body,
+        tasks,
+        price(ctx, space, rows, length, point_ns),
+        planned,
+        "row reduction",
+        walk,
     )
 
 

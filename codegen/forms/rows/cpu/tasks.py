@@ -8,6 +8,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import IterationSpace, points
+from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest, shorts
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.forms.rows.waiting import waiting
@@ -69,7 +70,7 @@ def lower_rows(
     return Lowered(
         title=f"{title}, {kind}",
         functions=(function,),
-        phases=(Phase(name, count, cost(total, length, point_ns)),),
+        phases=(Phase(name, count, price(ctx, space, total, length, point_ns)),),
         plan=tuple(plan),
         thread_bytes=arena,
         shared_bytes=b.c64(0),
@@ -98,13 +99,37 @@ def _is_cut(space: IterationSpace) -> bool:
     return is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)
 
 
-def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
-    """Return rows * (length * point_ns + row_ns) as float64."""
+def price(ctx: Context, space: IterationSpace, rows: Expr, length: Expr, point_ns: float) -> Expr:
+    """Return the `cost` of the points of a space.
+
+    What does not fit in a core's own cache takes longer a point, and of any size the plan alone
+    knows whether it does. It decides whether sleeping threads are woken.
+    """
+    each = schedule.memory_per_point(ctx, space)
+    if ctx.is_exact() or not each:
+        return cost(rows, length, point_ns)
+    far_ns = max(point_ns, each / schedule.FAR_BYTES_PER_NS)
+    return cost(rows, length, point_ns, (int(ctx.machine.l2_bytes / each), far_ns))
+
+
+def cost(
+    rows: Expr, length: Expr, point_ns: float, beyond: tuple[int, float] | None = None
+) -> Expr:
+    """Return rows * (length * point_ns + row_ns) as float64.
+
+    beyond: so many points, and the time of one where there are more.
+    """
     real = Scalar(FLOAT64)
     n, m = b.value_of(rows), b.value_of(length)
     if n is not None and m is not None:
+        if beyond and n * m > beyond[0]:
+            point_ns = beyond[1]
         return b.const(n * (m * point_ns + _ROW_NS), FLOAT64)
-    per_row = b.arith("*", b.cast(length, real), b.const(point_ns, FLOAT64))
+    point: Expr = b.const(point_ns, FLOAT64)
+    if beyond and beyond[1] > point_ns:
+        are_more = b.compare(">", b.mul(rows, length), beyond[0])
+        point = b.select(are_more, b.const(beyond[1], FLOAT64), point)
+    per_row = b.arith("*", b.cast(length, real), point)
     row = b.arith("+", per_row, b.const(_ROW_NS, FLOAT64))
     return b.arith("*", b.cast(rows, real), row)
 

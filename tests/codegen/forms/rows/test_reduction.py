@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -179,6 +181,19 @@ def test_long_sums_are_formed_in_blocks() -> None:
     for c in WALKS[:2]:
         (out,) = run_cases([Case(p, True, Config.of(c))])[0]
         assert abs(out[0] / exact_sum - 1) < 4e-6
+
+
+def test_what_is_larger_than_a_cache_costs_more_a_point() -> None:
+    machine = replace(detect(), l2_bytes=1 << 20)
+    p = problem("def f(float(N) A) -> (float(N) O) { O(i) = A(i) + 1 }", np.ones(8, np.float32))
+    spec = spec_of(p, exact=False)
+    config = compiler.default_config(p.program, spec, machine, p.sizes)
+    text = compiler.emit_c(compiler.lower(p.program, spec, config, machine, p.sizes, "f"))
+    found = re.search(r"N > (\d+) \? ([0-9.]+) : ([0-9.]+)", text)
+    assert found
+    limit, beyond, within = map(float, found.groups())
+    assert limit == (1 << 20) / 8
+    assert beyond > 2 * within
 
 
 @pytest.mark.parametrize("m", [31, 60])
