@@ -31,7 +31,7 @@ _OF_PAIRS = {
     for p, name in ((0.0, "pdist0"), (1.0, "pdist1"), (2.0, "pdist2"), (math.inf, "pdist_inf"))
 }
 _above_diagonal = ops.op("above_diagonal")
-_powers = ops.op("powers", types=widen)
+_powers = ops.op("powers", types=widen, integers="powers_of_integers")
 _cdist_p = ops.op("cdist_p", vjp="cdist_p_vjp")
 
 

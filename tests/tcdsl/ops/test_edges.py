@@ -32,6 +32,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "powers of 0 are 1 of what is no number": lambda t, x: t.vander(t.tensor([np.nan, 2]), 1),
     "powers of small integers": lambda t, x: t.vander(t.tensor([1, 9], dtype=t.int8), 4),
+    "powers below the least float32 are 0": lambda t, x: t.vander(x([0.55]), 400)[:, :2],
     "no powers": lambda t, x: t.vander(t.ones(2), 0),
     "a number between integers": lambda t, x: t.searchsorted(t.tensor([1, 2, 3]), 2.5),
     "a number that no integer is": lambda t, x: t.isin(t.tensor([1, 2, 3]), 2.5),
