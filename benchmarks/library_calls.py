@@ -71,7 +71,8 @@ def operands(kind: str, count: int) -> dict[str, Array]:
     if kind == "matrix":
         made = {n: some(side, side) for n in "xyz"}
         made |= {"r": some(side), "c": some(side, 1), "b": rng.random((side, side)) < 0.5}
-        return made | {"i": rng.integers(0, side, side), "j": rng.integers(0, side, (side, side))}
+        made |= {"i": rng.integers(0, side, side), "j": rng.integers(0, side, (side, side))}
+        return made | {"u": rng.permutation(side)}  # each once: which of several is kept is open
     if kind == "images":
         batch, channels = (1, 10) if count < 10_000 else (4, 16)
         height = math.isqrt(count // (batch * channels))
@@ -209,7 +210,7 @@ REST = {
     "matrix": (
         "aminmax(x, dim=1)", "all(b, 1)", "any(b, 0)", "block_diag(x, y)", "cdist(x, y)",
         "chunk(x, 4)", "corrcoef(x)", "cov(x)", "cummax(x, 1)[0]", "cummin(x, 0)[0]",
-        "embedding_bag(j, x)", "index_copy(x, 0, i, y)", "index_fill(x, 1, i, 0.5)",
+        "embedding_bag(j, x)", "index_copy(x, 0, u, y)", "index_fill(x, 1, i, 0.5)",
         "movedim(x, 0, 1)", "multinomial(x, 2)", "nonzero(b)", "pdist(x)", "renorm(x, 2, 0, 1.0)",
         "split(x, 3)", "tril_indices(*x.shape)", "triu_indices(*x.shape)", "unbind(x)", "vander(r)",
         "var_mean(x, 1)", "x.argmax(0)", "x.argmax(1)", "x.argsort(dim=1, stable=True)",
