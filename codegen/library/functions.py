@@ -39,6 +39,8 @@ def addresses(names: Sequence[str]) -> list[int]:
     KeyError
         If no function is called so.
     """
+    if not names:
+        return []
     sources = missing_sources(names)
     if len(sources) > 1:
         compile_many(sources)  # side by side; what is refused is met again below

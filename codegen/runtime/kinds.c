@@ -3,11 +3,12 @@
  *
  * A rule says them in integers. A number: how many terms; of each its factor, how many atoms, and these: the place of
  * an extent, or what is below. A rule: 1 if strides are not those of the operands; how many guards, and of each what
- * its number has to be, and that; the sizes; the extents of the returns; where the strides are others, these.
+ * its number has to be, and that, or how many numbers are not all the same as values, and these with their values; the
+ * sizes; the extents of the returns; where the strides are others, these.
  */
 
 enum { RULE_DIV = -1, RULE_MOD = -2, RULE_MIN = -3, RULE_MAX = -4 }; /* of two numbers, which follow */
-enum { IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS };                    /* than 0 */
+enum { IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS, ARE_APART };         /* than 0 */
 enum { MAX_KINDS = 64, MAX_RULE_WORDS = 1 << 14 };
 
 struct Kind {
@@ -66,8 +67,17 @@ static tc_i64 rule_number(Rule *r) {
 /* Whether the extents are among those that a rule is for. */
 static int rule_holds(Rule *r) {
   for (tc_i64 guards = rule_word(r); guards > 0; guards--) {
-    tc_i64 what = rule_word(r), n = rule_number(r);
-    int holds = what == IS_ZERO ? n == 0 : what == IS_NOT_ZERO ? n != 0 : what == IS_NO_LESS ? n >= 0 : n < 0;
+    tc_i64 what = rule_word(r);
+    int holds = 0;
+    if (what == ARE_APART)
+      for (tc_i64 numbers = rule_word(r); numbers > 0 && !r->failed; numbers--) {
+        tc_i64 n = rule_number(r);
+        holds |= n != rule_word(r);
+      }
+    else {
+      tc_i64 n = rule_number(r);
+      holds = what == IS_ZERO ? n == 0 : what == IS_NOT_ZERO ? n != 0 : what == IS_NO_LESS ? n >= 0 : n < 0;
+    }
     if (!holds || r->failed) return 0;
   }
   return 1;

@@ -152,7 +152,7 @@ class Size:
         return _sorted(total)
 
     def __sub__(self, other: Size | int) -> Size:
-        return self + (-other)
+        return _moved(self, -other) if isinstance(other, int) else self + (-other)
 
     def __mul__(self, other: Size | int) -> Size:
         other = _size(other)
@@ -294,7 +294,10 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
 
 
 def _sorted(total: Mapping[Monomial, int]) -> Size:
-    return Size(tuple(sorted([(m, c) for m, c in total.items() if c], key=_term_key)))
+    terms = [(m, c) for m, c in total.items() if c]
+    if len(terms) > 1:
+        terms.sort(key=_term_key)
+    return Size(tuple(terms))
 
 
 def _split(size: Size, divisor: int) -> tuple[Size, Size]:
@@ -318,6 +321,8 @@ def _floordiv(n: Size, d: Size) -> Size:
         return Size()
     if divisor < 0:
         return _floordiv(-n, Size.const(-divisor))
+    if all(c % divisor == 0 for _, c in n.terms):
+        return _exact(n, divisor)
     quotient, rest = _split(n, divisor)
     if rest.constant is not None:  # in [0, divisor)
         return quotient

@@ -8,9 +8,8 @@ codegen/runtime), and what it finds otherwise is Python's as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, count
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +17,21 @@ import numpy as np
 from tcdsl.calls import record
 from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.origin import check_given
-from tcdsl.calls.bindings.traced import IS_LESS, IS_NO_LESS, IS_NOT_ZERO, Asked, size_of
+from tcdsl.calls.bindings.traced import (
+    IS_LESS,
+    IS_NO_LESS,
+    IS_NOT_ZERO,
+    Asked,
+    Values,
+    size_of,
+)
+from tcdsl.calls.bindings.variant import Alike
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.types.typed import Tensor
 
 if TYPE_CHECKING:
     from tcdsl.calls.bindings.session import Session
@@ -41,7 +49,16 @@ class _Array:
     """An array in C order of which only extents and type are known."""
 
     shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
     dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(shape: Sequence[Any], dtype: np.dtype[Any]) -> _Array:
+        """Return the array of these extents."""
+        steps: list[Any] = [dtype.itemsize]
+        for extent in reversed(shape[1:]):
+            steps.append(steps[-1] * extent)
+        return _Array(tuple(shape), tuple(reversed(steps[: len(shape)])), dtype)
 
     @property
     def ndim(self) -> int:
@@ -50,11 +67,6 @@ class _Array:
     @property
     def itemsize(self) -> int:
         return self.dtype.itemsize
-
-    @property
-    def strides(self) -> tuple[Any, ...]:
-        rank, item = len(self.shape), self.dtype.itemsize
-        return tuple([prod(self.shape[d + 1 :]) * item for d in range(rank)])
 
 
 class Kinds:
@@ -79,9 +91,10 @@ class Kinds:
         if not is_met:
             return None
         view = call.view if compiled.is_collapsed else None
-        if not call.variant.is_served_alike(compiled, call.sizes, view):
+        is_alike = call.variant.served_alike(compiled)
+        if is_alike is None or not is_alike(call.sizes, view):
             return None  # there is none of any extents, which take longer to ask
-        return _rule(call, compiled, self._session)
+        return _rule(call, compiled, self._session, is_alike)
 
 
 def _kind(call: KernelCall) -> object:
@@ -100,20 +113,27 @@ def _kind(call: KernelCall) -> object:
     return call.variant, call.outs is None, tuple(kinds)
 
 
-def _rule(call: KernelCall, compiled: Compiled, session: Session) -> Rule | None:
+def _rule(call: KernelCall, compiled: Compiled, session: Session, is_alike: Alike) -> Rule | None:
     signature, asked = call.variant.signature, Asked()
     if signature.scalars or not signature.sizes:
         return None
     places = count()
 
-    def traced(a: Any) -> Any:
+    # What serves some sizes only asks that the others are these: of them nothing is traced.
+    free = [Size.symbol(name) for name in compiled.spec.open]
+
+    def traced(a: Any, tensor: Tensor) -> Any:
         if not isinstance(a, np.ndarray):
             return a
-        extents = [(next(places), n) for n in a.shape]
-        return _Array(tuple([1 if n == 1 else asked.extent(p, n) for p, n in extents]), a.dtype)
+        extents: list[Any] = []
+        for n, dim in zip(a.shape, tensor.shape, strict=True):
+            place = next(places)
+            of_place = asked.extent if not free or dim in free else asked.fixed
+            extents.append(1 if n == 1 else of_place(place, n))
+        return _Array.of(extents, a.dtype)
 
-    operands = tuple(map(traced, call.operands))
-    outs = None if call.outs is None else tuple(map(traced, call.outs))
+    operands = tuple(map(traced, call.operands, signature.params))
+    outs = None if call.outs is None else tuple(map(traced, call.outs, signature.returns))
     shapes = [getattr(a, "shape", ()) for a in operands]
     sizes = bind(signature, shapes)
     if session.origin is not None:
@@ -124,7 +144,7 @@ def _rule(call: KernelCall, compiled: Compiled, session: Session) -> Rule | None
     again = KernelCall(call.variant, sizes, operands, outs)
     again.check_memory()
     view = again.view if compiled.is_collapsed else None
-    if not call.variant.is_served_alike(compiled, sizes, view):
+    if not is_alike(sizes, view):
         return None
     numbers: list[Any] = [sizes[name] for name in signature.sizes]
     strides: list[Any] = []
@@ -135,15 +155,24 @@ def _rule(call: KernelCall, compiled: Compiled, session: Session) -> Rule | None
     if len(conditions) > _MOST_CONDITIONS:
         return None
     words = [int(view is not None), len(conditions)]
-    for size, what in conditions:
-        words += what, *_number(size)
+    for of, what in conditions:
+        words.append(what)
+        if isinstance(of, Size):
+            _add_number(words, of)
+        else:
+            words.append(len(of))
+            for size, value in of:
+                _add_number(words, size)
+                words.append(value)
     for number in (*numbers, *strides):
-        words += _number(size_of(number))
-    return tuple(words) if all(abs(w) < _MOST for w in words) else None
+        _add_number(words, size_of(number))
+    return tuple(words) if min(words) > -_MOST and max(words) < _MOST else None
 
 
-def _is_sure(size: Size, what: int) -> bool:
+def _is_sure(size: Size | Values, what: int) -> bool:
     """Whether a condition holds for all extents from 2 on, by the signs of its terms."""
+    if not isinstance(size, Size):
+        return False
     least = 0
     for factors, coefficient in size.terms:
         if any(not isinstance(atom, Symbol) for atom in factors):
@@ -155,31 +184,35 @@ def _is_sure(size: Size, what: int) -> bool:
     return signs == {False} and least < 0 and what in (IS_LESS, IS_NOT_ZERO)
 
 
-def _number(size: Size) -> Iterator[int]:
-    """Yield the words of a number."""
-    yield len(size.terms)
+def _add_number(words: list[int], size: Size) -> None:
+    """Add the words of a number."""
+    words.append(len(size.terms))
     for factors, coefficient in size.terms:
-        yield coefficient
-        yield len(factors)
+        words += coefficient, len(factors)
         for atom in factors:
             match atom:
                 case Symbol(name):
-                    yield int(name)
+                    words.append(int(name))
                 case FloorDiv(n, d):
-                    yield from (_DIV, *_number(n), *_number(d))
+                    words.append(_DIV)
+                    _add_number(words, n)
+                    _add_number(words, d)
                 case Modulo(n, d):
-                    yield from (_MOD, *_number(n), *_number(d))
+                    words.append(_MOD)
+                    _add_number(words, n)
+                    _add_number(words, d)
                 case Min(args):
-                    yield from _nested(_MIN, args)
+                    _add_nested(words, _MIN, args)
                 case Max(args):
-                    yield from _nested(_MAX, args)
+                    _add_nested(words, _MAX, args)
 
 
-def _nested(what: int, args: Sequence[Size]) -> Iterator[int]:
-    """Yield an atom of several numbers as one of two, the second of which is of those left."""
-    yield what
-    yield from _number(args[0])
+def _add_nested(words: list[int], what: int, args: Sequence[Size]) -> None:
+    """Add an atom of several numbers as one of two, the second of which is of those left."""
+    words.append(what)
+    _add_number(words, args[0])
     if len(args) == 2:
-        yield from _number(args[1])
+        _add_number(words, args[1])
     else:
-        yield from (1, 1, 1, *_nested(what, args[1:]))
+        words += 1, 1, 1
+        _add_nested(words, what, args[1:])

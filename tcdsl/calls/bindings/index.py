@@ -91,9 +91,15 @@ class Index:
         value = [config.to_json(), regime.to_plain()]
         records.write("regime", self._parts(spec, {}), value, self.name)
 
-    def of_sizes(self, spec: Spec) -> tuple[Own | ForAll, ...]:
-        """Return what processes have given sizes where that for all sizes is not taken unasked."""
-        return tuple(_own_or_for_all(self._listed(spec).get(_key_of(spec), ())))
+    def of_sizes(self, *specs: Spec) -> Iterator[tuple[Spec, Own | ForAll]]:
+        """Yield what processes have given sizes where that for all sizes is not taken unasked.
+
+        specs: of the same layouts; the record is read once.
+        """
+        listed = self._listed(specs[0])
+        for spec in specs:
+            for one in _own_or_for_all(listed.get(_key_of(spec), ())):
+                yield spec, one
 
     def with_own(self, spec: Spec) -> Iterator[Spec]:
         """Yield the specialisations of own sizes, of these layouts, that have executables."""

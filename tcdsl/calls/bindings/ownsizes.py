@@ -86,14 +86,14 @@ class OwnSizes(Binding):
         With it comes which executables for all sizes were found to suit them, as text.
         """
         suited: set[str] = set()
-        for spec in dict.fromkeys((self._left_open(exact), exact)):
-            for one in () if self._index is None else self._index.of_sizes(spec):
-                if isinstance(one, ForAll):
-                    suited.add(one.spec)
-                elif (found := self._made.named(spec, one)) is not None:
-                    if spec.open:
-                        self._opened[spec] = found.config
-                    return found, suited
+        specs = dict.fromkeys((self._left_open(exact), exact))
+        for spec, one in () if self._index is None else self._index.of_sizes(*specs):
+            if isinstance(one, ForAll):
+                suited.add(one.spec)
+            elif (found := self._made.named(spec, one)) is not None:
+                if spec.open:
+                    self._opened[spec] = found.config
+                return found, suited
         return None, suited
 
     def _suits(self, for_all: Spec, config: Config, exact: Spec, sizes: Mapping[str, int]) -> bool:

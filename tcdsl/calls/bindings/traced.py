@@ -8,23 +8,36 @@ other extents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 from tcdsl.grammar.proofs.sizes import Size
 
-# What a condition says of a number; kinds.c has the same.
-IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS = range(4)
+# What a condition says of a number, and of several beside values; kinds.c has the same.
+IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS, ARE_APART = range(5)
+
+Values = tuple[tuple[Size, int], ...]
 
 
 class Asked:
     """The conditions of a run, in the order in which they were asked."""
 
     def __init__(self) -> None:
-        self.conditions: dict[tuple[Size, int], None] = {}
+        self.conditions: dict[tuple[Size | Values, int], None] = {}
 
     def extent(self, place: int, value: int) -> Extent:
         """Return the extent at a place, which has this value in the run; it is none of 1."""
-        return Extent(value, Size.symbol(str(place)), self, 2)
+        return Extent(value, _place(place), self, 2)
+
+    def fixed(self, place: int, value: int) -> int:
+        """Return the extent at a place, which has this value in all that is asked for."""
+        self.conditions[_place(place) - value, IS_ZERO] = None
+        return value
+
+
+@lru_cache(maxsize=64)
+def _place(place: int) -> Size:
+    return Size.symbol(str(place))
 
 
 class Extent:
@@ -134,23 +147,21 @@ def _least_of(number: Extent | int) -> int | None:
 
 def are_apart(others: Iterable[tuple[str, int]], numbers: Mapping[str, Extent | int]) -> bool:
     """Whether numbers are not all the same as others by their names, asked as one condition."""
-    terms: list[tuple[tuple[Any, ...], int]] = []
-    squares, asked = 0, None
+    values: list[tuple[Size, int]] = []
+    is_apart, asked = False, None
     for name, n in others:
         number = numbers[name]
-        squares += (value_of(number) - n) ** 2
-        if not isinstance(number, Extent):
-            terms.append(((), (number - n) ** 2))
-            continue
-        asked = number._asked
-        match number.size.terms:
-            case (((one,), 1),):  # an extent, as nearly all sizes are
-                terms += ((one, one), 1), ((one,), -2 * n), ((), n * n)
-            case _:
-                terms += ((number.size - n) * (number.size - n)).terms
-    if asked is None:
-        return squares != 0
-    return bool(Extent(squares, Size.of(terms), asked))
+        if isinstance(number, Extent):
+            asked = number._asked
+            values.append((number.size, n))
+            is_apart = is_apart or number.value != n
+        elif number != n:
+            return True  # whatever the extents are
+    if asked is not None and is_apart:
+        asked.conditions[tuple(values), ARE_APART] = None
+    elif asked is not None:
+        asked.conditions.update(((size - n, IS_ZERO), None) for size, n in values)
+    return is_apart
 
 
 def value_of(number: Extent | int) -> int:

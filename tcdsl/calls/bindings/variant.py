@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 from tcdsl.calls.bindings import changing
@@ -31,6 +32,9 @@ _MAX_CONFIGS = 2  # on a GPU, of size-generic ones for the same layouts, unless 
 _MAX_CHOICES = 4096  # of configs for sizes of about the same
 _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
+
+
+Alike = Callable[[Mapping[str, Any], View | RowView | None], bool]
 
 
 class Advised(Protocol):
@@ -145,33 +149,45 @@ class Variant(Meanwhile):
             if self._rank_free is not None:
                 self._rank_free.forget_choices()
 
-    def is_served_alike(
-        self, compiled: Compiled, sizes: Mapping[str, Any], view: View | RowView | None
-    ) -> bool:
-        """Whether calls like one that this executable serves get it too, whatever comes between.
+    def served_alike(self, compiled: Compiled) -> Alike | None:
+        """Return whether a call gets this executable, whatever comes between; None: none may.
 
-        Where no config is tuned. sizes, view: of the call, in extents that keep what is asked of
-        them: calls like it are those that answer the same.
+        Where no config is tuned. What is returned is asked by sizes and view of a call, which may
+        be extents that keep what is asked of them: calls like it are those that answer the same.
         """
         with self._lock:
             spec = compiled.spec
             if self.is_for_gpu or self._exact is None:
-                return False
-            if not are_apart(self._exact[0], sizes):  # the first sizes may have one of their own
-                return False
-            if compiled.is_collapsed:
-                shared = self._rank_free
-                assert shared is not None
-                assert view is not None
-                return shared.is_served_alike(compiled, view.extents)
+                return None
+            own: Collection[Sizes] | None = ()
             if spec.open:
-                like = self._opened.get(spec) == compiled.config
-                return like and all(sizes[name] == n for name, n in spec.sizes or ())
-            if spec.sizes is not None or self.rank_free is not None:
-                return False
-            own = self._with_own(spec, compiled.config)
-            if own is None or not all(are_apart(one, sizes) for one in own):
-                return False
+                if self._opened.get(spec) != compiled.config:
+                    return None
+            elif not compiled.is_collapsed:
+                is_one = spec.sizes is None and self.rank_free is None
+                own = self._with_own(spec, compiled.config) if is_one else None
+            if own is None:
+                return None
+            others = self._exact[0], *own  # the first sizes may have one of their own too
+            return partial(self._is_alike, compiled, others)
+
+    def _is_alike(
+        self,
+        compiled: Compiled,
+        own: Collection[Sizes],
+        sizes: Mapping[str, Any],
+        view: View | RowView | None,
+    ) -> bool:
+        """Whether a call is served by an executable; own: sizes that have others."""
+        if not all(are_apart(one, sizes) for one in own):
+            return False
+        with self._lock:
+            if compiled.is_collapsed:
+                assert self._rank_free is not None
+                assert view is not None
+                return self._rank_free.is_served_alike(compiled, view.extents)
+            if compiled.spec.open:
+                return all(sizes[name] == n for name, n in compiled.spec.sizes or ())
             return self._made.is_served_alike(compiled, sizes)
 
     def _choose(

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings.traced import IS_LESS, IS_ZERO, Asked, size_of
+from tcdsl.calls.bindings.traced import (
+    ARE_APART,
+    IS_LESS,
+    IS_ZERO,
+    Asked,
+    Extent,
+    are_apart,
+    size_of,
+)
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.kinds import Kinds
 
@@ -234,6 +242,20 @@ def test_conditions_are_what_was_asked() -> None:
         "0 - 1 - 2": IS_ZERO,
     }
     assert str(size_of(n * 2 + 1)) == "2 * 0 + 1"
+
+
+def test_sizes_apart_are_one_condition() -> None:
+    asked = Asked()
+    n, m, fixed = asked.extent(0, 6), asked.extent(1, 4), asked.fixed(2, 5)
+    sizes: dict[str, Extent | int] = {"N": n, "M": m, "K": fixed}
+    assert fixed == 5
+    assert are_apart((("K", 6), ("N", 6)), sizes), "by a number, whatever the extents are"
+    assert [(str(size), what) for size, what in asked.conditions] == [("2 - 5", IS_ZERO)]
+    assert are_apart((("N", 6), ("M", 3), ("K", 5)), sizes)
+    of, what = [*asked.conditions][1]
+    assert (of, what) == (((n.size, 6), (m.size, 3)), ARE_APART)
+    assert not are_apart((("N", 6), ("K", 5)), sizes)
+    assert [(str(size), what) for size, what in asked.conditions][2:] == [("0 - 6", IS_ZERO)]
 
 
 @pytest.mark.wide

@@ -116,7 +116,7 @@ def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) 
     like = bound._left_open(spec_for(bound, {"N": 2, "C": 3, "H": 5, "W": 5, "F": 16}))
     index = bound._index
     assert index is not None
-    (own,) = index.of_sizes(like)
+    ((_, own),) = index.of_sizes(like)
     assert isinstance(own, Own)
     assert index.loaded(own.key) is not None
     assert bound._made.named(like, replace(own, key="0" * 32)) is None
@@ -128,7 +128,7 @@ def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) 
     values: list[object] = [[], [[]], [[*key]], [no_size], [no_sizes], [no_name], 7, None]
     for value in values:
         records.write("own", record._parts, value, "conv")
-    assert index.of_sizes(like) == (own,)
+    assert [*index.of_sizes(like)] == [(like, own)]
     assert [one.sizes for one in index.with_own(like)] == [like.sizes]
 
 
@@ -211,7 +211,7 @@ def test_the_model_is_asked_once_of_sizes_of_about_the_same(
     later = tc.define(CONV).variant()
     like = later._left_open(spec_for(later, {"N": 2, "C": 3, "H": 31, "W": 31, "F": 16}))
     assert later._index is not None
-    assert later._index.of_sizes(like), "a later process does not ask either"
+    assert [*later._index.of_sizes(like)], "a later process does not ask either"
     ask(monkeypatch, times=2)
     for side in (64, 65):
         assert not suits(conv, N=2, C=3, H=side, W=side, F=16), "no size is refused by another's"
