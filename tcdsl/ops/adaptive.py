@@ -354,6 +354,7 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Size, return_indices: bool) -> Any:
+    check_floats("adaptive_max_pool3d_cpu" if rank == 3 else "adaptive_max_pool2d", input.dtype)
     p = _pool(rank, input, output_size)
     if p.windows is not None:
         pool = (pools.max_pool1d, pools.max_pool2d, pools.max_pool3d)[rank - 1]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy, made_by
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, bool_, int64
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.ops.casting import wide
 from tcdsl.ops.convolutions import Each, each
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.rules import check_floats
+from tcdsl.ops.rules import check_floats, not_for
 from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -207,6 +207,25 @@ class _Windows:
         """The op of sums times a number."""
         return self.op("avg_pool", P=self.p)
 
+    def counts(self, counts_padding: bool) -> list[list[int]]:
+        """Return how long windows are in each dimension, in the image or in the padded one."""
+        found = []
+        for n, k, s, p, o in zip(self.image, self.k, self.s, self.p, self.o, strict=True):
+            low, high = (-p, n + p) if counts_padding else (0, n)
+            found.append([min(i * s - p + k, high) - max(i * s - p, low) for i in range(o)])
+        return found
+
+    def whole_means(self, rows: Tensor, count: int | None, counts_padding: bool) -> Tensor:
+        """Return means of integers, each of so many elements, or of what its window has."""
+        sums = self.means(rows, 1)
+        by: Any = count
+        if by is None:
+            listed = [math.prod(window) for window in product(*self.counts(counts_padding))]
+            by = from_numpy(np.array(listed).reshape(self.o))
+            by = moved(by.unsqueeze(-1) if self.last else by, rows._device)
+        made: Tensor = sums.div(by, rounding_mode="trunc")
+        return made
+
     def op(self, name: str, **named: tuple[int, ...]) -> Op:
         """Return the op of a definition."""
         generics = _generics(K=self.k, S=self.s, **named, O=self.o)
@@ -258,6 +277,8 @@ def _max_pool(
     return_indices : bool
         Positions are counted row by row in an image.
     """
+    if input.dtype is bool_:
+        raise not_for(f"max_pool{max(rank, 2)}d", input.dtype)
     last = input.ndim == rank + 2 and has_channels_last(input)
     w = _windows(input, rank, last, kernel_size, stride, padding, dilation, ceil_mode)
     op, rows = w.extremes
@@ -297,6 +318,7 @@ def _avg_pool(
     Parameters
     ----------
     input : Tensor, shape (N, C, ...) or (C, ...)
+        Means of int64 are rounded towards zero; other integers have none.
     kernel_size, stride, padding : int or one for each dimension
         The stride is the kernel's size by default.
     ceil_mode : bool
@@ -306,29 +328,25 @@ def _avg_pool(
     divisor_override : int, optional
         What sums are divided by.
     """
-    check_floats(f"avg_pool{max(rank, 2)}d", input.dtype)
+    if input.dtype is not int64:
+        check_floats("avg_pool3d_out_frame" if rank == 3 else "avg_pool2d", input.dtype)
     last = rank == 2 and input.ndim == 4 and has_channels_last(input)  # of 3: not PyTorch's
     w = _windows(input, rank, last, kernel_size, stride, padding, 1, ceil_mode)
     rows = w.taken(input)
+    count: int | None = divisor_override
     if divisor_override is not None:
         if not divisor_override:
             raise RuntimeError("divisor must be not zero")
-        out = w.means(rows, 1 / divisor_override)
     elif (count_include_pad or not any(w.p)) and not ceil_mode:
-        out = w.means(rows, 1 / math.prod(w.k))
+        count = math.prod(w.k)
+    if input.dtype is int64:
+        out = w.whole_means(rows, count, count_include_pad)
+    elif count is not None:
+        out = w.means(rows, 1 / count)
     else:
-        share = _shares(w, count_include_pad, input)
-        out = w.op("avg_pool_counted", P=w.p)(rows, share)
+        share = shares(w.counts(count_include_pad), input.dtype)
+        out = w.op("avg_pool_counted", P=w.p)(rows, moved(share, input._device))
     return made_by(w.given(out), _node("AvgPool{}D", rank))
-
-
-def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
-    """Return one over how many elements of the image, or of the padded one, each window has."""
-    counts = []
-    for n, k, s, p, o in zip(w.image, w.k, w.s, w.p, w.o, strict=True):
-        low, high = (-p, n + p) if counts_padding else (0, n)
-        counts.append([min(i * s - p + k, high) - max(i * s - p, low) for i in range(o)])
-    return moved(shares(counts, like.dtype), like._device)
 
 
 def shares(counts: Sequence[Sequence[int]], dtype: DType) -> Tensor:

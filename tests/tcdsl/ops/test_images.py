@@ -143,3 +143,22 @@ def test_a_text_over_images_is_one_whose_channels_lie_last() -> None:
     moved = "out(n, h, f) +=! pad(input(n, 2 * h + k, c), 0) * weight(f, c, k)"
     assert with_channels_moved(text) == moved
     assert with_channels_moved("T(N, G, C, H) x", 2) == "T(N, H, G, C) x"
+
+
+def _integers(t: Any) -> list[Any]:
+    """Return pools of integers: greatest ones between paddings, means rounded towards zero."""
+    f, x = _F[t], (t.arange(49) * 11 % 31 - 15).view(1, 1, 7, 7)
+    edges = {"stride": 2, "padding": 1, "ceil_mode": True}
+    return [
+        *f.max_pool2d(x, 3, padding=1, return_indices=True),
+        f.max_pool2d(x.to(t.uint8), 3, padding=1),
+        f.avg_pool2d(x, 3, **edges),
+        f.avg_pool2d(x, 3, **edges, count_include_pad=False),
+        f.avg_pool2d(x, 3, divisor_override=-4),
+    ]
+
+
+def test_integers_have_pools() -> None:
+    for ours, theirs in zip(_integers(tc), _integers(torch), strict=True):
+        assert ours.tolist() == theirs.tolist()
+        assert str(ours.dtype) == str(theirs.dtype)

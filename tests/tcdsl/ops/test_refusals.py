@@ -251,6 +251,8 @@ _OF_FLOATS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "lerp": lambda t, f, x: t.lerp(x, x, 0.5),
     "frac": lambda t, f, x: t.frac(x),
     "avg_pool2d": lambda t, f, x: f.avg_pool2d(x.to(t.int32), 2),
+    "adaptive_max_pool2d": lambda t, f, x: f.adaptive_max_pool2d(x, 2),
+    "max_pool2d": lambda t, f, x: f.max_pool2d(x > 0, 2),
 }
 
 
