@@ -16,6 +16,7 @@ from tcdsl.codegen.program.expressions import indices_of, map_typed, substitute_
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.grammar.proofs.signs import minimum
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
 from tcdsl.grammar.types.typed import Expr, Range
@@ -28,7 +29,7 @@ def of_sum(
     buffer, dtype = program.buffer(s.target), s.value.dtype
     if s.base is not None or not s.covers or s.is_arg or s.op == "=":
         return None
-    if buffer.dtype != dtype or dtype == BOOL or len(s.reductions) != 1:
+    if buffer.dtype.computed != dtype or dtype == BOOL or len(s.reductions) != 1:
         return None
     (j,) = s.reductions
     if j.bounds is None or any(any(r.checked) for r in s.reads()):
@@ -99,13 +100,19 @@ def of_sum(
 def in_float32(
     program: Program, s: Statement, start: Statement, rest: Statement, blanks: list[Buffer]
 ) -> tuple[Statement, Statement, Statement]:
-    """Return a sum of halves that goes on in a temporary, which is not rounded, and its copy."""
-    home, own = f"{s.target}.sum", program.buffer(s.target)
+    """Return a sum of halves that goes on in a temporary of float32, and its copy."""
+    own = program.buffer(s.target)
+    taken = {x.home for x in (*program.buffers, *blanks)} | {*program.sizes, *program.scalars}
+    taken |= {r.name for x in program.statements for r in x.ranges}
+    home = fresh(f"{s.target}_sum", taken)
+    wide = own.dtype.computed
     names = {x: f"{home}{x.removeprefix(s.target)}" for x in (s.target, *_bases(start, rest))}
     for i, x in enumerate(blanks):
         if x.name in names:
-            blanks[i] = replace(x, name=names[x.name], tensor=home, role="temp", home=home)
-    blanks.append(replace(own, name=home, tensor=home, role="temp", home=home))
+            blanks[i] = replace(
+                x, name=names[x.name], tensor=home, role="temp", home=home, dtype=wide
+            )
+    blanks.append(replace(own, name=home, tensor=home, role="temp", home=home, dtype=wide))
 
     def moved(x: Expr) -> Expr:
         return replace(x, tensor=names.get(x.tensor, x.tensor)) if isinstance(x, typed.Read) else x
@@ -115,7 +122,7 @@ def in_float32(
         return replace(x, target=names[x.target], base=base, value=map_typed(x.value, moved))
 
     whole = tuple(typed.IndexValue(f"i{d}", INT64) for d in range(len(own.shape)))
-    held = typed.Read(home, whole, own.dtype, (False,) * len(whole))
+    held = typed.Cast(typed.Read(home, whole, wide, (False,) * len(whole)), own.dtype)
     copy = replace(
         s,
         op="=",

@@ -72,6 +72,12 @@ def test_rows_are_scanned(name: str) -> None:
     assert any("scan along" in title for title in titles(p)), titles(p)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_halves_are_scanned(dtype: str) -> None:
+    p = problem(SUM.replace("T(", f"{dtype}("), numbers("float16", 3, 4))
+    assert any("scan along" in title for title in titles(p)), titles(p)
+
+
 @pytest.mark.parametrize("name", STAY)
 def test_other_loops_stay(name: str) -> None:
     p = problem(STAY[name].replace("T(", "float("), numbers("float", 3, 4))
