@@ -106,6 +106,19 @@ TC_FN tc_halves tc_packed(tc_native_i32 v) {
   }                                                                                               \
   TC_FN tc_v##N##f32 tc_loadx_v##N##f32_##H(const tc_##H *p, tc_i64 step, tc_i64 n) {              \
     return tc_loadr_v##N##f32_##H(p, step, 0, n, (tc_v##N##f32){0});                               \
+  }                                                                                               \
+  TC_PAIRS_HALF(N, H, load2, TC_SECOND_##N) TC_PAIRS_HALF(N, H, load2w, TC_WOVEN_##N)
+/* Every second one, as strided.h has them of whole lanes. */
+#define TC_PAIRS_HALF(N, H, name, ...)                                                            \
+  TC_FN tc_v##N##f32 tc_##name##_v##N##f32_##H(const tc_##H *p) {                                 \
+    tc_halves a = *(const tc_halves_u *)p, b = *(const tc_halves_u *)(p + N - 1);                 \
+    return tc_widen_##H(__builtin_shufflevector(a, b, __VA_ARGS__));                              \
+  }                                                                                               \
+  TC_FN tc_v##N##f32 tc_##name##f_v##N##f32_##H(const tc_##H *p, tc_m##N##f32 m, tc_m##N##f32 n,    \
+                                               tc_v##N##f32 fill) {                               \
+    tc_v##N##f32 a = tc_loadm_v##N##f32_##H(p, m), b = tc_loadm_v##N##f32_##H(p + N - 1, n);        \
+    a = tc_keep_v##N##f32(m, a, fill), b = tc_keep_v##N##f32(n, b, fill);                         \
+    return __builtin_shufflevector(a, b, __VA_ARGS__);                                            \
   }
 
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)

@@ -210,7 +210,7 @@ class Block:
         if not region:
             if step == ONE:
                 return Call(f"tc_load_{name}", (at,), t)
-            if step.constant == 2 and not stored.is_half:
+            if step.constant == 2:
                 return Call(f"tc_load2{weave}_{name}", (at,), t)
             return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
         outside = Const(0 if fill is None else fill.value, t)
@@ -222,7 +222,7 @@ class Block:
                     return vexpr.vector_call("keep", t, mask, made, outside)
                 return Call(f"tc_loadf_{name}", (at, mask, outside), t)
             return made
-        if step.constant == 2 and not stored.is_half:
+        if step.constant == 2:
             return Call(f"tc_load2{weave}f_{name}", (at, *self.masks_of_pairs(region), outside), t)
         low, high = self.ends(region)
         return Call(f"tc_loadr_{name}", (at, walk.operands.size(step), low, high, outside), t)
