@@ -1,8 +1,9 @@
 """The tensor library beside PyTorch: what calls, views, ops and training steps cost.
 
-`python benchmarks/library.py [--seconds 0.15] [--threads 2] [--only TEXT] [--json FILE]` times each
-expression of `library_calls.py` in both libraries, with its way back where it has one, then a graph
-of 100,000 nodes and the training steps of `library_steps.py`, whose live memory is counted too.
+`python benchmarks/library.py [--seconds 0.15] [--threads 2] [--only TEXT] [--json FILE]
+[--dtype float32]` times each expression of `library_calls.py` in both libraries, with its way back where it has one, then a graph
+of 100,000 nodes and the training steps of `library_steps.py`, whose live memory is counted too;
+of another type than float32 only the expressions.
 Results are held against torch's before their time counts. Calls of both take turns in one process;
 times are 20 % quantiles. At the end stand those that miss their aims, worst first, as torch's
 time / ours.
@@ -41,10 +42,12 @@ LEAVES = ("x", "w", "g", "h")  # the operands by which gradients are taken
 Row = dict[str, Any]
 
 
-def tensors(module: Any, arrays: dict[str, Array], *, records: bool) -> dict[str, Any]:
+def tensors(module: Any, arrays: dict[str, Array], dtype: str, *, records: bool) -> dict[str, Any]:
     """Return operands as tensors of a library; `LEAVES` have gradients if it records."""
     made = {name: module.from_numpy(a.copy()) for name, a in arrays.items()}
     for name, t in made.items():
+        if t.is_floating_point():
+            made[name] = t = t.to(getattr(module, dtype))
         if records and name in LEAVES:
             t.requires_grad_()
     return made
@@ -53,16 +56,19 @@ def tensors(module: Any, arrays: dict[str, Array], *, records: bool) -> dict[str
 def flat(found: Any) -> Array:
     """Return a result as one array."""
     listed = found if isinstance(found, tuple | list) else (found,)
-    arrays = (x.detach().numpy() if hasattr(x, "detach") else x for x in listed if x is not None)
+    arrays = (
+        x.detach().double().numpy() if hasattr(x, "detach") else x for x in listed if x is not None
+    )
     parts = [np.asarray(a, np.float64).ravel() for a in arrays]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def check(name: str, results: dict[str, Any]) -> None:
-    """Hold our result against torch's."""
+def check(name: str, results: dict[str, Any], dtype: str = "float32") -> None:
+    """Hold our result against torch's, of halves as exactly as those are."""
     theirs, ours = (flat(results[n]) for n in LIBRARIES)
-    limit = 1e-3 * float(np.abs(theirs[np.isfinite(theirs)]).max(initial=1e-3))
-    ok = theirs.shape == ours.shape and np.allclose(ours, theirs, 1e-3, limit, equal_nan=True)
+    part = max(1e-3, 4 * torch.finfo(getattr(torch, dtype)).eps)
+    limit = part * float(np.abs(theirs[np.isfinite(theirs)]).max(initial=1e-3))
+    ok = theirs.shape == ours.shape and np.allclose(ours, theirs, part, limit, equal_nan=True)
     assert ok, f"{name}: the results differ"
 
 
@@ -72,7 +78,7 @@ def forward_and_back(module: Any, function: Callable[..., Any], given: dict[str,
     assert first.requires_grad
     shape = tuple(first.shape)
     weights = np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
-    adjoint = module.from_numpy(np.asarray(weights))
+    adjoint = module.from_numpy(np.asarray(weights)).to(first.dtype)
     leaves = [t for t in given.values() if t.requires_grad]
 
     def run() -> Any:
@@ -82,7 +88,7 @@ def forward_and_back(module: Any, function: Callable[..., Any], given: dict[str,
     return run
 
 
-def rows_of(call: Call) -> Iterator[tuple[str, float, dict[str, Callable[[], Any]]]]:
+def rows_of(call: Call, dtype: str) -> Iterator[tuple[str, float, dict[str, Callable[[], Any]]]]:
     """Yield a call as both libraries do it, recorded where that has an aim, and its way back."""
     arrays = call.operands()
     plain: dict[str, Callable[[], Any]] = {}
@@ -90,13 +96,13 @@ def rows_of(call: Call) -> Iterator[tuple[str, float, dict[str, Callable[[], Any
     back: dict[str, Callable[[], Any]] = {}
     for name, module in LIBRARIES.items():
         function = call.function(module)
-        given = tensors(module, arrays, records=False)
+        given = tensors(module, arrays, dtype, records=False)
         plain[name] = partial(function, *given.values())
     yield call.name, call.aim, plain
     if not call.has_gradient:
         return
     for name, module in LIBRARIES.items():
-        given = tensors(module, arrays, records=True)
+        given = tensors(module, arrays, dtype, records=True)
         function = call.function(module)
         if not function(*given.values()).requires_grad:
             return
@@ -107,9 +113,15 @@ def rows_of(call: Call) -> Iterator[tuple[str, float, dict[str, Callable[[], Any
     yield f"{call.name}, and back", min(call.aim, 1), back
 
 
-def timed(name: str, aim: float, both: dict[str, Callable[[], Any]], seconds: float) -> Row:
+def timed(
+    name: str,
+    aim: float,
+    both: dict[str, Callable[[], Any]],
+    seconds: float,
+    dtype: str = "float32",
+) -> Row:
     """Return the microseconds of both libraries."""
-    check(name, {library: seeded(library, call) for library, call in both.items()})
+    check(name, {library: seeded(library, call) for library, call in both.items()}, dtype)
     us = side_by_side(both, seconds)
     return {"name": name, "aim": aim, **us, "ratio": us["torch"] / us["ours"]}
 
@@ -128,15 +140,15 @@ def side_by_side(both: dict[str, Callable[[], Any]], seconds: float) -> dict[str
     return in_turns({"torch": both["torch"]}, {"ours": both["ours"]}, seconds, TURN_NS)
 
 
-def call_rows(only: str, seconds: float) -> Iterator[Row]:
+def call_rows(only: str, seconds: float, dtype: str) -> Iterator[Row]:
     """Time the calls whose name contains a text; one that fails is a row that says so."""
     for call in calls():
         if not any(only in f"{call.name}{way}" for way in ("", ", recorded", ", and back")):
             continue
         try:
-            for name, aim, both in rows_of(call):
+            for name, aim, both in rows_of(call, dtype):
                 if only in name:
-                    yield timed(name, aim, both, seconds)
+                    yield timed(name, aim, both, seconds, dtype)
         except Exception as error:  # of one call, which is no reason to lose the others
             yield failed(call.name, call.aim, error)
         gc.collect()
@@ -262,8 +274,11 @@ def alive_in_ours(forward: Callable[[], Any]) -> int:
     return found
 
 
-def all_rows(only: str, seconds: float) -> Iterator[Row]:
+def all_rows(only: str, seconds: float, dtype: str) -> Iterator[Row]:
     """Yield every row whose name contains a text."""
+    if dtype != "float32":
+        yield from call_rows(only, seconds, dtype)
+        return
     name = "(x * x).sum().backward() of 16"
     if only in name:
         yield timed(name, 12, {n: squares(m) for n, m in LIBRARIES.items()}, seconds)
@@ -275,16 +290,18 @@ def all_rows(only: str, seconds: float) -> Iterator[Row]:
                 yield step_row(steps, seconds)
             except Exception as error:  # as of a call
                 yield failed(steps.name, steps.aim, error)
-    yield from call_rows(only, seconds)
+    yield from call_rows(only, seconds, dtype)
 
 
 HEADS = {"torch us": "12.2f", "ours us": "12.2f", "ratio": "8.2f", "aim": "6.1f", "bytes": "7.2f"}
 
 
 def main() -> None:
-    options = asking(__doc__, 0.15, "per row").parse_args()
+    parser = asking(__doc__, 0.15, "per row")
+    parser.add_argument("--dtype", default="float32", help="of floats: float16, bfloat16, float64")
+    options = parser.parse_args()
     threads = use_threads(options.threads)
-    print(f"{threads} threads, torch {torch.__version__}, times in us")
+    print(f"{threads} threads, {options.dtype}, torch {torch.__version__}, times in us")
     table = Table("", 64, HEADS)
     found: list[Row] = []
 
@@ -292,10 +309,11 @@ def main() -> None:
         figures = (row.get(key) for key in ("torch", "ours", "ratio", "aim", "bytes_ratio"))
         table.row(row["name"], *figures, note=f"  {row['error']}" if "error" in row else "")
 
-    for row in all_rows(options.only, options.seconds):
+    for row in all_rows(options.only, options.seconds, options.dtype):
         found.append(row)
         show(row)
-        keep({**facts(), "torch": torch.__version__, "rows": found}, options.json)
+        told = {"torch": torch.__version__, "dtype": options.dtype, "rows": found}
+        keep({**facts(), **told}, options.json)
     missed = sorted(
         (r for r in found if r["ratio"] < r["aim"]), key=lambda r: r["ratio"] / r["aim"]
     )
