@@ -1,12 +1,11 @@
 """The tensor library beside PyTorch: what calls, views, ops and training steps cost.
 
 `python benchmarks/library.py [--seconds 0.15] [--threads 2] [--only TEXT] [--json FILE]
-[--dtype float32]` times each expression of `library_calls.py` in both libraries, with its way back where it has one, then a graph
-of 100,000 nodes and the training steps of `library_steps.py`, whose live memory is counted too;
-of another type than float32 only the expressions.
-Results are held against torch's before their time counts. Calls of both take turns in one process;
-times are 20 % quantiles. At the end stand those that miss their aims, worst first, as torch's
-time / ours.
+[--dtype float32]` times each expression of `library_calls.py` in both libraries, with its way back
+where it has one, then a graph of 100,000 nodes and the training steps of `library_steps.py`, whose
+live memory is counted too; of another type than float32 only the expressions. Results are held
+against torch's before their time counts. Calls of both take turns in one process; times are 20 %
+quantiles. At the end stand those that miss their aims, worst first, as torch's time / ours.
 """
 
 from __future__ import annotations

@@ -609,8 +609,28 @@ def test_nothing_outside_an_operand_is_read(place: Place) -> None:
         problem(LAST, floats(1, 4, 5, 16), floats(16, 3, 3)),
         problem(HEAT, floats(5, 33), 0.1),
         problem(BAND, floats(9, 35)),
-        problem(given(MAX, S=1).replace("float(", "float16("), half),
+        *(problem(given(MAX, S=n).replace("float(", "float16("), half) for n in (1, 2)),
     ]
     with ExitStack() as stack:
         held = [stack.enter_context(between_pages(p, place)) for p in found]
         differential(both(*held), terms=9)
+
+
+@pytest.mark.cc
+def test_windows_of_halves_by_steps_of_two_read_vectors() -> None:
+    rows = "where y in 0 : H / 2, x in 0 : W / 2, i in 0:3, j in 0:3"
+    text = f"""def f(T(H,W) I) -> (most, sum) {{
+  most(y, x) max=! pad(I(2 * y + i - 1, 2 * x + j - 1), -inf) {rows}
+  sum(y, x) +=! pad(I(2 * y + i - 1, 2 * x + j - 1), 1.5) {rows}
+}}"""
+    found = [
+        problem(text.replace("T(", f"{np.dtype(t)}("), ties(*shape).astype(t))
+        for t, shape in ((np.float16, (4, 70)), (ml_dtypes.bfloat16, (4, 71)))
+    ]
+    differential(both(*found), terms=9)
+    spec, host = spec_of(found[0], exact=True), detect()
+    config = compiler.default_config(found[0].program, spec, host, found[0].sizes)
+    lowered = compiler.lower(found[0].program, spec, config, host, found[0].sizes, "f")
+    emitted = compiler.emit_c(lowered)
+    assert "tc_load2" in emitted
+    assert "tc_loadx" not in emitted
