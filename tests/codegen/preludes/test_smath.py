@@ -487,6 +487,8 @@ def test_exponentials_of_vectors_some_of_whose_lanes_lie_beyond(vectors: ctypes.
         got = run(vectors, "vec_exp_f32", np.float32, x.ravel())
         error, at = worst(errors(got, want, np.float32), x.ravel())
     assert error <= FUNCTIONS["exp"].bound32, at
+    if detect().isa == "avx512":
+        return  # the rest of a row is a vector under a mask there
     # the rest of a row, less than a vector, has the bits that a vector of it would have
     np.testing.assert_array_equal(got, run(vectors, "exp_f32", np.float32, x.ravel()))
 
