@@ -196,7 +196,9 @@ class _Checker:
                 self.loop(s, scope)
             case If(cond, then, other):
                 self.same(TRUTH, self.expr(cond, scope), "a condition")
-                self.stmt(then, scope.inner())
+                inside = scope.inner()
+                _narrow(inside, cond)
+                self.stmt(then, inside)
                 if other is not None:
                     self.stmt(other, scope.inner())
             case Block(stmts):
@@ -363,6 +365,25 @@ def _plain(t: Type) -> Type:
     if isinstance(t, Pointer):
         return replace(t, const=False, restrict=False)
     return t
+
+
+def _narrow(scope: _Scope, cond: Expr) -> None:
+    """Have a scope know what a condition that holds says of its names: `i < 8`."""
+    match cond:
+        case Bin("&&", lhs, rhs):
+            _narrow(scope, lhs)
+            _narrow(scope, rhs)
+        case Bin("<" | "<=" | ">" | ">=" as op, Var(name), Const(value)):
+            known = scope.names.get(name)
+            if known is None or known.span is None:
+                return
+            low, high = known.span
+            if op in ("<", "<="):
+                high = min(high, int(value) - (op == "<"))
+            else:
+                low = max(low, int(value) + (op == ">"))
+            span = (low, high) if low <= high else None  # nothing gets there
+            scope.names[name] = replace(known, span=span)
 
 
 def _interval(e: Expr, scope: _Scope) -> Interval | None:

@@ -58,6 +58,12 @@ def test_sound_nest_passes() -> None:
     )
 
 
+def test_an_index_is_within_the_conditions_around_it() -> None:
+    store = Assign(Elem("a", (i,), F32), one)
+    held = b.all_of(b.compare("<", i, 4), b.compare(">", i, 0))
+    verify(unit(Array("a", F32, (4,)), b.loop(i, -1, 5, b.when(held, store))))
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -81,6 +87,10 @@ def test_sound_nest_passes() -> None:
          r"index 4..4 of 'a' is outside \[0, 4\)"),
         ((Array("a", F32, (4,)), b.loop(i, 0, 5, Assign(Elem("a", (i,), F32), one))),
          r"index 0..4 of 'a' is outside \[0, 4\)"),
+        ((Array("a", F32, (4,)), b.loop(i, 0, 6, b.when(
+            b.all_of(b.compare("<", i, 5), b.compare(">=", i, 2)),
+            Assign(Elem("a", (i,), F32), one)))),
+         r"index 2..4 of 'a' is outside \[0, 4\)"),
         ((Array("a", F32, (4, 2)), Assign(Elem("a", (n,), F32), one)), "'a' has 2 dimensions"),
         ((Assign(Elem("a", (n,), F32), one),), "'a' is not an array"),
         ((Array("a", F32, (0,)),), "array 'a' has shape"),

@@ -71,6 +71,14 @@ def test_it_serves_any_number_of_images() -> None:
     held_at_all_batches(lambda n: forward((n, 3, 9, 17), (40, 3, 3, 3)), terms=27)
 
 
+def test_pieces_with_fewer_lines_than_the_first_are_verified_on_one_thread() -> None:
+    """Where ends of the loop over lines are known, a condition keeps the last out of tables."""
+    text = """def up(float(C,H,W) I, float(C,F,5,5) K) -> (float(F, 2*H + 3, 2*W + 3) O) {
+        O(f, 2*y + i, 2*x + j) +=! I(c,y,x) * K(c,f,i,j) }"""
+    p = problem(text, rand(3, 7, 7), rand(3, 6, 5, 5))
+    differential([Case(p, exact=True, threads=1)], terms=27)
+
+
 @pytest.mark.wide
 def test_it_serves_any_number_of_images_of_any_kind() -> None:
     kinds: tuple[dict[str, int], ...] = (
