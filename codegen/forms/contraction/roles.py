@@ -220,7 +220,12 @@ def _by_roles(
 def is_tap(index: Index, source: Operand, k: Sequence[Index]) -> bool:
     """Whether an index slides over what is summed up, and is known to be short."""
     extent = index.extent.constant
-    return extent is not None and extent <= MOST_TAPS and source.shares_dim(index.name, k)
+    return extent is not None and extent <= MOST_TAPS and _slides(index, source, k)
+
+
+def _slides(index: Index, source: Operand, k: Sequence[Index]) -> bool:
+    """Whether an index slides over what is summed up, which is more than one element."""
+    return source.shares_dim(index.name, [i for i in k if i.extent != ONE])
 
 
 def _natural(p: Problem) -> Problem | None:
@@ -244,7 +249,7 @@ def _natural(p: Problem) -> Problem | None:
     order = {name: d for d, (name, _) in enumerate(p.c.strides)}
     left = (i for i in (*p.n, *p.outer) if i not in n)
     outer_points = tuple(sorted(left, key=lambda i: order[i.name]))
-    slides = any(p.b.shares_dim(i.name, p.k) for i in n)
+    slides = any(_slides(i, p.b, p.k) for i in n)
     if slides or p.c.linear(n) == ONE:
         return None
     return replace(p, outer=outer_points, n=n, unit=False, natural=True)
@@ -261,13 +266,13 @@ def _fusable(role: list[Index], source: Operand, c: Operand, k: list[Index]) -> 
         return ()
     inner = next((i for i in reversed(role) if c.stride(i.name) == ONE), role[-1])
     if is_tap(inner, source, k):
-        inner = next((i for i in reversed(role) if not source.shares_dim(i.name, k)), inner)
+        inner = next((i for i in reversed(role) if not _slides(i, source, k)), inner)
     fused: tuple[Index, ...] = (inner,)
     for index in reversed(role[: role.index(inner)]):
         longer = (index, *fused)
         if c.linear(longer) is None:
             break
-        slides = any(source.shares_dim(i.name, k) for i in longer)
+        slides = any(_slides(i, source, k) for i in longer)
         if slides and source.linear(longer) is None:
             break
         fused = longer

@@ -177,3 +177,18 @@ def test_batches_of_single_elements_are_stored_as_rows() -> None:
     }"""
     listed.append(problem(taps, rand(3, 4, 5), rand(3, 4, 5)))
     differential([Case(p, exact=True) for p in listed], terms=20)
+
+
+POINTWISE = """def run(float(N,C,H,W) I, float(F,C,K,K) W_) -> (O) {
+    O(n,f,y,x) +=! pad(I(n,c,y + i,x + j), 0) * W_(f,c,i,j) where y in 0:H, x in 0:W }"""
+
+
+def test_a_window_of_one_slides_over_nothing_however_small_the_image() -> None:
+    """Pixels of a line of 7 were taken for taps, and had a column each."""
+    p = problem(POINTWISE, rand(2, 9, 7, 7), rand(5, 9, 1, 1))
+    exact = compiler.emit_c(
+        compiler.lower(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes, "k")
+    )
+    assert "join" not in exact  # of what lies apart
+    listed = [p, problem(POINTWISE, rand(1, 3, 1, 5), rand(20, 3, 1, 1))]
+    differential([Case(q, exact=e) for q in listed for e in (True, False)], terms=9)
