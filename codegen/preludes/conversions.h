@@ -69,6 +69,12 @@ TC_FN tc_halves tc_packed(tc_native_i32 v) {
   return (tc_halves)__builtin_shufflevector(both, both, 0, 2);
 }
 #define TC_HALVES(v) tc_packed((tc_native_i32)(v))
+#elif TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && !defined(__clang__)
+typedef short TC_SHORTS __attribute__((vector_size(32)));
+#define TC_WORDS(h)                                                                               \
+  ((tc_words)__builtin_ia32_pmovzxwd512_mask((TC_SHORTS)(h), (tc_native_i32){0}, (short)-1))
+#define TC_HALVES(v)                                                                              \
+  ((tc_halves)__builtin_ia32_pmovdw512_mask((tc_native_i32)(v), (TC_SHORTS){0}, (short)-1))
 #else
 #define TC_WORDS(h) __builtin_convertvector(h, tc_words)
 #define TC_HALVES(v) __builtin_convertvector(v, tc_halves)

@@ -117,12 +117,18 @@ TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
 /* gcc 12 widens half a register at a time, and narrows by a dozen shuffles. */
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
 #define TC_LONGS(h, V) ((V)__builtin_ia32_pmovsxdq256(h))
+#elif TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && !defined(__clang__)
+#define TC_LONGS(h, V) ((V)__builtin_ia32_pmovsxdq512_mask(h, (V){0}, (char)-1))
 #else
 #define TC_LONGS(h, V) __builtin_convertvector(h, V)
 #endif
 #if TC_VECTOR_BYTES == 32
 #define TC_INTS(a, b, NS, NL)                                                                     \
   __builtin_shufflevector((tc_v##NS##i32)(a), (tc_v##NS##i32)(b), 0, 2, 4, 6, 8, 10, 12, 14)
+#elif TC_VECTOR_BYTES == 64
+#define TC_INTS(a, b, NS, NL)                                                                     \
+  __builtin_shufflevector((tc_v##NS##i32)(a), (tc_v##NS##i32)(b), 0, 2, 4, 6, 8, 10, 12, 14, 16,  \
+                          18, 20, 22, 24, 26, 28, 30)
 #else
 #define TC_INTS(a, b, NS, NL)                                                                     \
   __builtin_shufflevector(__builtin_convertvector(a, tc_half_i32),                                \
