@@ -183,10 +183,10 @@ def test_any_processor_and_compiler_computes_the_same(build: str, width: int, qu
 
 
 def test_what_a_processor_has_is_told_by_the_compilers_macros() -> None:
-    assert dots_of(("__AVX512F__", "__AVX512VNNI__", "__AVX512VL__")) == ("bytes",)
-    assert dots_of(("__AVXVNNI__", "__AVX2__")) == ("bytes",)
-    assert dots_of(("__AVX512F__", "__AVX512VL__")) == ()
-    assert detect().dots == dots_of(find_compiler().macros)
+    assert dots_of(("__AVX512F__", "__AVX512VNNI__", "__AVX512VL__"), "") == ("bytes",)
+    assert dots_of(("__AVXVNNI__", "__AVX2__"), "") == ("bytes",)
+    assert dots_of(("__AVX512F__", "__AVX512VL__"), "") == ()
+    assert ("bytes" in detect().dots) == ("bytes" in dots_of(find_compiler().macros, ""))
 
 
 def test_only_products_are_made_of_words() -> None:

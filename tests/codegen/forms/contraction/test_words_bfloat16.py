@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +16,7 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import find_compiler
-from tcdsl.codegen.toolchain.host import detect, dots_of
+from tcdsl.codegen.toolchain.host import detect, dots_of, read_processor
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -204,6 +205,9 @@ def test_any_processor_and_compiler_has_them(build: str, width: int) -> None:
 
 
 def test_what_a_processor_has_is_told_by_the_compilers_macros() -> None:
-    assert dots_of(("__AVX512BF16__", "__AVX512VL__")) == ("bfloat16",)
-    assert dots_of(("__AVX512BF16__",)) == ()
-    assert detect().dots == dots_of(find_compiler().macros)
+    assert dots_of(("__AVX512BF16__", "__AVX512VL__"), "AuthenticAMD") == ("bfloat16",)
+    assert dots_of(("__AVX512BF16__", "__AVX512VL__"), "GenuineIntel") == ()
+    assert dots_of(("__AVX512BF16__",), "AuthenticAMD") == ()
+    vendor = read_processor(Path("/proc/cpuinfo")).get("vendor_id", "")
+    here = dots_of(find_compiler().macros, vendor)
+    assert ("bfloat16" in detect().dots) == ("bfloat16" in here)
