@@ -17,9 +17,11 @@ from pathlib import Path
 from tcdsl.codegen.toolchain import records
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.contentfile import key_in
+from tcdsl.codegen.toolchain.host import tiles_are_granted
 from tcdsl.codegen.toolchain.objects import compile_many, lookup, use_object
 
 _KIND = "library"
+_TILED = "_tiled"  # what names of products of tiles have
 _PLAN = "tc_plan_"  # what names of plans begin with
 _OPT, _OPT_OF_PLANS = "-O3", "-O1"  # a compiler takes three fifths of the time for a plan so
 _KEY = re.compile(r"[0-9a-f]{32}")
@@ -41,6 +43,8 @@ def addresses(names: Sequence[str]) -> list[int]:
     """
     if not names:
         return []
+    if any(_TILED in name for name in names):
+        tiles_are_granted()  # asked for before anything runs, by whichever process runs it
     sources = missing_sources(names)
     if len(sources) > 1:
         compile_many(sources)  # side by side; what is refused is met again below

@@ -74,6 +74,9 @@ _WORDS = re.compile(
     r"tc_(loadm?_v\d+i\d+_[iu]\d+|(dot|wide|weave|line|put)m?\d(su|us|bf)?(_|$)|least_|transpose_v\d+i)"
 )
 
+# What tiles.h has.
+_TILES = re.compile(r"tc_(tiled\d|shape_tiles|drop_tiles|least_rows_)")
+
 # What scans.h has.
 _SCANS = re.compile(r"tc_r?scan_")
 
@@ -291,6 +294,8 @@ class _Printer:
             self.out.add(self.target.maths)
         if self.target.words and any(map(_WORDS.match, called)):
             self.out.add(self.target.words)
+        if self.target.tiles and any(map(_TILES.match, called)):
+            self.out.add(self.target.tiles)
         if self.target.scans and any(map(_SCANS.match, called)):
             self.out.add(self.target.scans)
         late = [t for t in u.tables if any(isinstance(v, str) for v in t.values)]

@@ -17,7 +17,8 @@ class Target:
     """Spellings of one target.
 
     prelude: the include that every unit has; maths: that of units which call builtin functions
-    of the language; words: that of units which widen integers or take words; scans: that of
+    of the language; words: that of units which widen integers or take words; tiles:
+    that of products of tiles; scans: that of
     units which scan lanes. restrict: the qualifier of pointers that share no memory. types: C
     names of scalar dtypes. linkages: what stands before a function's result, by
     `Function.linkage`. bounds: what stands behind a kernel's, for its threads and blocks.
@@ -31,6 +32,7 @@ class Target:
     prelude: str
     maths: str
     words: str
+    tiles: str
     scans: str
     restrict: str
     types: Mapping[str, str]
@@ -72,6 +74,7 @@ C = Target(
     prelude='#include "prelude.h"',
     maths='#include "smath.h"',
     words='#include "words.h"',
+    tiles='#include "tiles.h"',
     scans='#include "scans.h"',
     restrict="restrict",
     types=_SCALARS,
@@ -99,6 +102,7 @@ CUDA = Target(
     prelude='#include "prelude.cuh"',
     maths='#include "smath.cuh"',
     words="",
+    tiles="",
     scans="",
     restrict="__restrict__",
     types=_SCALARS,

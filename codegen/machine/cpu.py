@@ -25,7 +25,8 @@ class Machine:
     frequency_ghz: float
     fma_per_cycle: int  # vector FMAs a core starts per cycle
     crosses_lines: bool = False  # vectors across two lines are read as fast as others
-    dots: tuple[str, ...] = ()  # what dot instructions take: "bytes" by fours, "bfloat16" by twos
+    # what dot instructions take: "bytes" by fours, "bfloat16" by twos; "tiles" of either
+    dots: tuple[str, ...] = ()
 
     @property
     def has_masks(self) -> bool:

@@ -211,14 +211,15 @@ TC_EXPAND(TC_BFLOATS_, TC_VL_i32)
 
 /* The least exponent, as it is stored, of what is not zero in n words; -256 where one is denormal,
  * 511 where all are zero. */
+typedef tc_u16 tc_step_of_word __attribute__((may_alias));
 TC_FN tc_i64 tc_least_bf16(const tc_i32 *words, tc_i64 n) {
-  tc_u32 least = ~0u; /* of magnitudes less 1: that of zero is the largest */
-  for (tc_i64 i = 0; i < n; i++) {
-    tc_u32 word = (tc_u32)words[i], low = (word & 0x7fff) - 1, high = (word >> 16 & 0x7fff) - 1;
-    low = low < high ? low : high;
-    least = low < least ? low : least;
+  const tc_step_of_word *steps = (const tc_step_of_word *)words;
+  tc_u16 least = 0xffff; /* of magnitudes less 1: that of zero is the largest */
+  for (tc_i64 i = 0; i < 2 * n; i++) {
+    tc_u16 here = (tc_u16)((steps[i] & 0x7fff) - 1);
+    least = here < least ? here : least;
   }
-  if (least == ~0u) return 511;
-  return least < 0x7f ? -256 : (tc_i64)((least + 1) >> 7);
+  if (least == 0xffff) return 511;
+  return least < 0x7f ? -256 : (least + 1) >> 7;
 }
 #endif

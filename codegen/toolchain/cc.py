@@ -59,6 +59,7 @@ _LIBM = re.compile(
     r"|significand|sincos|[lt]gamma|trunc|y[01n])[fl]?\b"
 )
 _INSTRUCTIONS = re.compile(r"__builtin_(?:ceil|floor|fma|nearbyint|rint|trunc)f?\b")  # of AVX2, FMA
+_FEATURES = re.compile(r"__(AMX|AVX|SSE|FMA|F16C|ARM|aarch)")  # macros of instruction sets
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
 _ASKED_S = 60.0  # that a compiler may take to say what it is
 
@@ -221,6 +222,7 @@ def _identity(command: tuple[str, ...]) -> str:
         _processor(),
         _FLAGS,
         repr(_OWN_FLAGS),
+        _FEATURES.pattern,
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
@@ -254,7 +256,7 @@ def _ask(command: tuple[str, ...]) -> Compiler:
             f"'{shlex.join(command)}' is {family} {major}; version {OLDEST[family]} or newer is"
             " needed"
         )
-    features = sorted(line for line in lines if re.search(r"__(AVX|SSE|FMA|F16C|ARM|aarch)", line))
+    features = sorted(line for line in lines if _FEATURES.search(line))
     return Compiler(
         command=command,
         kind=kind,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import os
+import platform
+import sys
 from pathlib import Path
 
 from tcdsl.codegen.machine.cpu import Machine
@@ -16,6 +18,7 @@ _VECTORS = {
 }  # fmt: skip
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0")
 _AMD = "AuthenticAMD"
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18  # of Linux on x86-64
 
 
 def detect() -> Machine:
@@ -45,7 +48,8 @@ def _detect(compiler: Compiler, cores: int) -> Machine:
         isa, vector_bytes, registers, l1_bytes, l1_ways, l2_bytes, l3_bytes, cores,
         frequency_ghz=_nominal_ghz(processor), fma_per_cycle=_fma_per_cycle(isa, processor),
         crosses_lines=processor.get("vendor_id") == _AMD,
-        dots=dots_of(compiler.macros, processor.get("vendor_id", "")),
+        dots=dots_of(compiler.macros, processor.get("vendor_id", ""))
+        + ("tiles",) * (tiles_in(compiler.macros) and tiles_are_granted()),
     )  # fmt: skip
 
 
@@ -69,6 +73,26 @@ def dots_of(macros: tuple[str, ...], vendor: str) -> tuple[str, ...]:
     quads = {"__AVX512VNNI__", "__AVX512VL__"} <= has or "__AVXVNNI__" in has
     pairs = {"__AVX512BF16__", "__AVX512VL__"} <= has and vendor == _AMD
     return ("bytes",) * quads + ("bfloat16",) * pairs
+
+
+def tiles_in(macros: tuple[str, ...]) -> bool:
+    """Return whether tiles.h has instructions for tiles under these predefined macros."""
+    return {"__AMX_TILE__", "__AMX_INT8__", "__AMX_BF16__"} <= set(macros)
+
+
+@functools.lru_cache(maxsize=1)
+def tiles_are_granted() -> bool:
+    """Ask the kernel for tiles, once a process, and return whether it may use them.
+
+    All its threads may then, and its children by fork. Refused where the processor has none, the
+    kernel knows none, or a sandbox or a thread's stack for signals does not allow them.
+    """
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return False
+    import ctypes  # on use: other processors do without
+
+    refused: int = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA)
+    return refused == 0
 
 
 def usable_cores() -> int:

@@ -25,6 +25,7 @@ from tcdsl.codegen.forms.contraction.tiles import (
     operands_of,
     origin,
     origins,
+    rows_of_a,
     tiles,
 )
 from tcdsl.codegen.forms.contraction.words import LEAST_EXPONENTS
@@ -97,7 +98,7 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
         head = b.block(head, packing(panel, "a", g, block, now))
 
     def rows_from(part: TaskBlock) -> Stmt:
-        look, flags = looked_through(panel, part, now)
+        look, flags = looked_through(panel, g, part, now)
         packed = panel.is_near(p.a) or panel.packs_all_rows
         return b.block(
             None if packed else packing(panel, "a", g, part, now),
@@ -145,14 +146,22 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
     )
 
 
-def looked_through(panel: Panel, part: TaskBlock, now: DepthPass) -> tuple[list[Stmt], Expr]:
-    """Return what looks at packed words, and the flags for them: they may have to be widened."""
+def looked_through(
+    panel: Panel, g: Blocking, part: TaskBlock, now: DepthPass
+) -> tuple[list[Stmt], Expr]:
+    """Return what looks at words, and the flags for them: they may have to be widened."""
     if panel.words is None or panel.words.widening is None:
         return [], now.flags
-    least = [
-        Call("tc_least_bf16", (area(panel, f"packed_{name}"), b.mul(count, now.depth)), I64)
-        for name, count in (("a", part.rows), ("b", part.columns))
-    ]
+
+    def packed(name: str, count: Expr) -> Expr:
+        words = b.mul(count, now.depth)
+        return Call("tc_least_bf16", (area(panel, f"packed_{name}"), words), I64)
+
+    least = [packed("a", part.rows), packed("b", part.columns)]
+    if panel.is_tiled:  # they may lie where they are
+        held, at = area(panel, "packed_a"), (part.m0, now.k0)
+        first, row, _ = rows_of_a(panel, g, panel.extents(), held, part.rows, at, now.depth)
+        least[0] = Call("tc_least_rows_bf16", (first, row, part.rows, now.depth), I64)
     names = Lets(panel.var)
     both = names.let("least", b.add(*least))
     fits = b.compare(">=", both, LEAST_EXPONENTS)

@@ -24,6 +24,7 @@ class Extents:
     cannot hold partial sums. dots, streams: the dot method, the stream method is possible. turns:
     the dot method turns b around first, which is not contiguous along k. shares_b: all threads
     together may pack b before the tasks. far_rows: a's lines lie along the outermost of its rows.
+    is_tiled: micro-kernels are products of tiles (`words.py`), of one shape.
     """
 
     outer: Expr
@@ -45,6 +46,7 @@ class Extents:
     turns: bool = False
     shares_b: bool = False
     far_rows: bool = False
+    is_tiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

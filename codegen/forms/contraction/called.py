@@ -327,7 +327,8 @@ def strides_of(panel: Panel, g: Blocking, machine: Machine, *, a_is_far: bool = 
         few: Literal["", "b"] = "b" if p.natural and not panel.extents().packs_b else ""
         asks = few if machine.has_few_registers else "ab"
     if not panel.fuses:
-        return Strides(b_k="table" if by_table else None, asks=asks, has_base=True)
+        a_k = 1 if panel.is_tiled else None
+        return Strides(a_k=a_k, b_k="table" if by_table else None, asks=asks, has_base=True)
     return Strides(
         a_row=known(p.a, p.m) if direct_a else None,
         a_k=known(p.a, p.k) if direct_a else None,

@@ -23,6 +23,7 @@ from tcdsl.codegen.forms.contraction.schedule import (
     pass_depth,
     takes_dots,
     tile_cost,
+    tiles_for,
 )
 from tcdsl.codegen.forms.contraction.thin import (
     APART,
@@ -73,9 +74,11 @@ def choose(
 
     if number(takes_streams(x, machine)):
         return _stream(x, machine, threads)
-    best, shape = 0, (1, 1)
-    for mr, nv in sorted(tiles, key=lambda t: (-t[1], t[0])):  # the widest of about equal ones
-        if mr > max(1, number(x.m)) or not number(x.m) or not number(x.n):
+    best, shape = 0, tiles_for(x, ((1, 1),))[0]
+    # the widest of about equal ones
+    for mr, nv in sorted(tiles_for(x, tiles), key=lambda t: (-t[1], t[0])):
+        is_high = mr > max(1, number(x.m)) and not x.is_tiled
+        if is_high or not number(x.m) or not number(x.n):
             continue
         cost = number(tile_cost(x, machine, c64(mr), c64(nv), step))
         if not best or cost * 200 < best * 199:
@@ -93,7 +96,7 @@ def choose(
         # every block of rows reads a line that has some of them
         rows_end = max(mt, threads) + 1 if x.far_rows else mt + GRID
         options = [(i, j) for i in range(mt, rows_end) for j in range(nt, nt + GRID)]
-        once = number(div(mul(packed[1], x.n, packing_weights(machine)[1]), threads))
+        once = number(div(mul(packed[1], x.n, packing_weights(x, machine)[1]), threads))
 
         known: dict[tuple[int, ...], int] = {}  # by the block, which many grids of few tiles share
 

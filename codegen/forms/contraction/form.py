@@ -32,9 +32,15 @@ from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, PANEL, STREAM
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, choose, number, predicted
 from tcdsl.codegen.forms.contraction.kept import packed_ahead, turn_ns
 from tcdsl.codegen.forms.contraction.lowered import decided, exact, generic
+from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows
-from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
+from tcdsl.codegen.forms.contraction.schedule import (
+    kernel_set,
+    pass_depth,
+    register_tiles,
+    tiles_for,
+)
 from tcdsl.codegen.forms.contraction.sides import (
     chosen_panel,
     has_work,
@@ -63,11 +69,11 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the choices; with sizes not known the plan makes most of them at run time."""
     out = [Knob("columns", tuple(sides_of(ctx)))]
-    words = [1, *(w.count for w in words_for(ctx, required(ctx, Side())))]
+    words = [1, *(w.choice for w in words_for(ctx, required(ctx, Side())))]
     if len(words) > 1:
         out.append(Knob("word", tuple(sorted(words))))
     if not ctx.is_exact():
-        if has_work(ctx):
+        if has_work(ctx):  # of words in tiles all are the library's
             out.append(Knob("tiles", (LIBRARY, OWN)))
         return tuple(out)
     chosen = default(ctx)
@@ -98,15 +104,19 @@ def default(ctx: Context) -> dict[str, Value]:
         if not has_work(ctx):
             return {"columns": side} | word
         panel = replace(chosen_panel(ctx, {"columns": side} | word), shares=True, fuses=False)
-        is_deep = panel.base is not None or ctx.at_least(extent_of(panel.problem.k), _DEEP)
+        is_added = panel.base is not None or panel.is_tiled
+        is_deep = is_added or ctx.at_least(extent_of(panel.problem.k), _DEEP)
         return {"columns": side, "tiles": LIBRARY if is_deep else OWN} | word
     c = ctx.once("contraction default", lambda: _chosen(ctx, {"columns": side} | word))
+    own = c
+    if chosen_panel(ctx, {"columns": side} | word).is_tiled:  # to which no other tile is asked for
+        own = ctx.once("contraction tile", lambda: _chosen(ctx, {"columns": side, "word": 1}))
     return {
         "columns": side,
         **word,
         "method": METHODS[c.method],
-        "tile": f"{c.mr}x{c.nv}",
-        "pack_a": c.pack_a,
+        "tile": f"{own.mr}x{own.nv}",
+        "pack_a": own.pack_a,
         "pack_b": c.pack_b,
         "depth": c.kc,
         "rows": c.mt,
@@ -131,7 +141,7 @@ def _default_word(ctx: Context, side: str) -> dict[str, Value]:
         x = numbers(ctx, panel)
         return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
 
-    counts = (*(w.count for w in options), 1)
+    counts = (*(w.choice for w in options), 1)
     return {"word": ctx.once("contraction word", lambda: min(counts, key=time_ns))}
 
 
@@ -152,7 +162,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     panel = chosen_panel(ctx, values)
     if ctx.is_exact():
-        choice = _choice(values)
+        choice = _choice(panel, values)
         _check(ctx, panel.extents(), choice)  # a search does not propose what is not lowered
         return turn_ns(ctx, panel, choice, ctx.spec.threads)
     x = replace(numbers(ctx, panel), shares_b=False)  # no phase of its own there
@@ -164,27 +174,31 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase whose tasks are blocks of the output."""
     panel = chosen_panel(ctx, values)
     if ctx.is_exact():
-        choice = _choice(values)
+        choice = _choice(panel, values)
         _check(ctx, panel.extents(), choice)
-        return exact(ctx, panel, choice)
-    own = panel.has_work and values["tiles"] == OWN
+        return exact(ctx, replace(panel, fuses=not panel.is_tiled), choice)
+    own = panel.has_work and values["tiles"] == OWN and not panel.is_tiled
     return generic(ctx, replace(panel, shares=True, fuses=own))
 
 
 def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
     """Return what of the values decides the nest: its blocking, and which tiles occur."""
-    panel, choice = chosen_panel(ctx, values), _choice(values)
+    panel = chosen_panel(ctx, values)
+    choice = _choice(panel, values)
     _check(ctx, panel.extents(), choice)
     return FORM.name, values["columns"], values.get("word"), *decided(ctx, panel, choice)
 
 
-def _choice(values: Mapping[str, Value]) -> ContractionChoice:
+def _choice(panel: Panel, values: Mapping[str, Value]) -> ContractionChoice:
+    """Return what values say; of words in tiles the layout says which tile, and what is packed."""
+    x, pack_a = panel.extents(), bool(values["pack_a"])
     mr, nv = map(int, str(values["tile"]).split("x"))
+    ((mr, nv),) = tiles_for(x, ((mr, nv),))
     return ContractionChoice(
         METHODS.index(str(values["method"])),
         mr,
         nv,
-        bool(values["pack_a"]),
+        x.packs_a if x.is_tiled else pack_a,
         bool(values["pack_b"]),
         int(values["depth"]),
         int(values["rows"]),

@@ -7,6 +7,7 @@ compiled when the first executable asks for it (`codegen/library`); its name say
 
     tc_tile_v16f32_r32           a register tile of given rows and vectors
     tc_tile_v16i32_r32_dot2      the same, of words
+    tc_tile_v16i32_r32_tiled4ss  the same, of words in tiles
     tc_tile_v16f32_r32_square    the same for sums of squared differences
     tc_tile_v8f32_r16_ahead      the same for a b whose next panel is fetched ahead
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
@@ -82,7 +83,13 @@ class Tiles:
         """All strides are parameters, and how far ahead is fetched; words are packed nearby."""
         has_room = not has_few(self.registers) and self.words is None
         asks: Literal["", "b", "ab"] = "ab" if has_room else "b" if self.ahead else ""
-        return Strides(b_k="table" if self.by_table else None, asks=asks, has_base=True)
+        a_k = 1 if self.is_tiled else None
+        return Strides(a_k=a_k, b_k="table" if self.by_table else None, asks=asks, has_base=True)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether they are all one, a product of tiles."""
+        return self.words is not None and self.words.is_tiled
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -95,6 +102,8 @@ class Tiles:
 
     def functions(self) -> list[Function]:
         """Return the micro-kernels, and what picks one; other numbers of rows run in parts."""
+        if self.is_tiled:
+            return [Function(self.name, self.params, self._product(), "export")]
         tiles = kernel_set(self.registers)
         dtype = self.vector.dtype
         out = [
@@ -105,6 +114,11 @@ class Tiles:
         choice = b.i64("rows"), b.i64("vectors")
         body = picked_tile(tiles, *choice, self._call, in_parts=True)
         return [*out, Function(self.name, self.params, body, "export")]
+
+    def _product(self) -> Stmt:
+        """Return the call of the prelude's product of tiles."""
+        assert self.words is not None
+        return Eval(Call(f"tc_{self.words.function}", self.params[:-1], None))
 
     def _call(self, rows: int, vectors: int, first: int) -> Stmt:
         """Return the call of a tile from row first on, with the parameters handed on."""
@@ -270,7 +284,7 @@ class Joining:
         return [Function(made.name, made.params, made.body, "export")]
 
 
-TRAITS = "luabkxyzwdst"  # what a plan's text hangs on, a letter for each: `traits_of`
+TRAITS = "luabkxyzwdstm"  # what a plan's text hangs on, a letter for each: `traits_of`
 
 
 def traits_of(x: Extents) -> str:
@@ -286,6 +300,7 @@ def traits_of(x: Extents) -> str:
         x.dots,
         x.streams,
         x.dots and x.turns,
+        x.is_tiled,
     )
     return "".join(letter for letter, holds in zip(TRAITS, facts, strict=True) if holds)
 
@@ -344,13 +359,13 @@ class Planning:
     def functions(self) -> list[Function]:
         """Return the plan."""
         outer, groups, m, n, k, a_row, *_ = self.params
-        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots, streams, turns = (
+        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots, streams, turns, tiled = (
             letter in self.traits for letter in TRAITS
         )
         x = Extents(
             outer, groups, m, n, k, a_row if linear else None,
             unit, packs_a, packs_b, keeps_b, (near[0], near[1], near[2]), whole, dots, streams,
-            self.vector.lanes, self.vector.dtype.size_bytes, turns,
+            self.vector.lanes, self.vector.dtype.size_bytes, turns, is_tiled=tiled,
         )  # fmt: skip
         return [plan_function(self.name, x, self._machine(), self.params, self.table())]
 

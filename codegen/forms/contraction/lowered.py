@@ -46,6 +46,7 @@ from tcdsl.codegen.loops.loopir import (
     I64,
     Address,
     Array,
+    Bin,
     Call,
     Cast,
     Elem,
@@ -138,6 +139,8 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
     chosen, half_cycles = planned(x, machine, place)
     if panel.problem.natural and not x.packs_b:
         chosen = replace(chosen, pack_b=b.c64(0))  # its lines are fetched a panel ahead
+    if panel.is_tiled and not x.packs_a:
+        chosen = replace(chosen, pack_a=b.select(_has_rest(panel), b.c64(1), b.c64(0)))
     if panel.problem.statement.is_ragged:
         more, chosen = _in_even_rows(ctx, x, chosen)
         plan += more
@@ -166,6 +169,12 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
     if loop is None:
         return lowered
     return planned_packing(ctx, panel, x, chosen, g, prologue, lowered, loop)
+
+
+def _has_rest(panel: Panel) -> Expr:
+    """Return whether k is no number of whole words, whose rows tiles cannot read where they lie."""
+    rest = Bin("%", panel.extent(panel.problem.k), b.c64(panel.per_step), I64)
+    return b.compare("!=", rest, 0)
 
 
 def _planning(

@@ -5,6 +5,7 @@
 As `pack.py`, whose parameters it has; depth counts the elements along k, of which the last word may
 miss some: those are 0. Where the source has unit stride along x, the steps of vectors are woven;
 along k, squares of words are turned around in registers; else elements are put in place one by one.
+For tiles, columns of the source are rows of words: packed[x][w].
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tcdsl.codegen.forms.contraction.packer import (
     packed_at,
     packer_params,
     strips,
+    tail_of,
 )
 from tcdsl.codegen.forms.contraction.register_tile import intrinsic
 from tcdsl.codegen.forms.contraction.squares import columns, turned
@@ -43,8 +45,10 @@ from tcdsl.codegen.loops.build import (
     when,
 )
 from tcdsl.codegen.loops.loopir import (
+    Array,
     Bin,
     Call,
+    Elem,
     Eval,
     Expr,
     Function,
@@ -52,6 +56,7 @@ from tcdsl.codegen.loops.loopir import (
     Mask,
     Scalar,
     Stmt,
+    Unroll,
     Var,
 )
 from tcdsl.grammar.types.dtypes import INT32
@@ -63,6 +68,9 @@ _FLIP = -0x7F7F7F80  # 0x80 in each byte
 def word_packer(name: str, p: Packer) -> Function:
     """Return the function that packs a block as words."""
     word = _word(p)
+    if word.by_rows:
+        length = Let(i64("words"), ceil_div(i64("depth"), word.count))
+        return Function(name, packer_params(p), block(length, _rows(p, word)), "helper")
     j, left, packed, width = i64("j"), i64("left"), packed_at(p), i64("width")
     words = i64("words")
     panel = block(
@@ -98,6 +106,74 @@ def _panel(p: Packer, word: Word) -> Stmt:
     if p.unit == "k" and not p.k_table:
         return _turn(p, word)
     return _gather(p, word)
+
+
+def _rows(p: Packer, word: Word) -> Stmt:
+    """Return the rows of words of all columns of a source."""
+    w, x, words, count = i64("w"), i64("x"), i64("words"), i64("count")
+    at = mul(w, word.count)
+    tail = Let(_tail(p), tail_of(p, sub(words, w)))
+    to = offset(packed_at(p), add(mul(x, words), w))
+    if p.unit == "k" and not p.k_table:
+        line = offset(pointer("source", p.source, const=True), add(along_x(p, x), at))
+        held = _narrow(f"tc_line{word.count}", p, line, sub(i64("depth"), at))
+        row = loop(w, 0, words, tail, _store(p, to, held, _tail(p)), step=p.lanes)
+        return loop(x, 0, count, row)
+    if p.unit == "x" and not (p.x_table or p.k_table):
+        return _rows_turned(p, word)
+    i, value, steps = i64("i"), Var("word", _I32), i64("steps")
+    source = pointer("source", p.source, const=True)
+    element = convert(load(source, add(along_x(p, x), along_k(p, add(at, i)))), p.source, INT32)
+    put = Call(f"tc_put{word.count}", (value, element, i), _I32)
+    return loop(
+        x,
+        0,
+        count,
+        loop(
+            w,
+            0,
+            words,
+            Let(steps, min64(word.count, sub(i64("depth"), at))),
+            Let(value, const(0, INT32), mutable=True),
+            loop(i, 0, steps, assign(value, put)),
+            assign(load(packed_at(p), add(mul(x, words), w)), value),
+        ),
+    )
+
+
+def _rows_turned(p: Packer, word: Word) -> Stmt:
+    """Return the rows of words of a source whose neighbours along x are vectors: squares turned."""
+    w, x, i, words, left = i64("w"), i64("x"), i64("i"), i64("words"), i64("left")
+    square, to = Elem("square", (i,), p.vector), pointer("to", p.dtype)
+    some = Var("some", Mask(p.dtype, p.lanes))
+    first = mul(min64(add(w, i), sub(words, 1)), word.count)
+    line = offset(pointer("source", p.source, const=True), add(x, mul(first, i64("k_stride"))))
+    steps = min64(word.count, sub(i64("depth"), first))
+    woven = _narrow(f"tc_weavem{word.count}", p, line, i64("k_stride"), steps, some)
+    turn = block(
+        Let(_tail(p), tail_of(p, sub(words, w))),
+        Array("square", p.vector, (p.lanes,)),
+        loop(i, 0, p.lanes, assign(square, woven), mark=Unroll()),
+        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
+        Let(to, offset(packed_at(p), add(mul(x, words), w)), mutable=True),
+        loop(
+            i,
+            0,
+            p.lanes,
+            when(compare("<", i, left), _store(p, to, square, _tail(p))),
+            assign(to, offset(to, words)),
+            mark=Unroll(),
+        ),
+    )
+    return loop(
+        x,
+        0,
+        i64("count"),
+        Let(left, sub(i64("count"), x)),
+        Let(some, tail_of(p, left)),
+        loop(w, 0, words, turn, step=p.lanes),
+        step=p.lanes,
+    )
 
 
 def _weave(p: Packer, word: Word) -> Stmt:

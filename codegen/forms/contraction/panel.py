@@ -66,6 +66,19 @@ class Panel:
         return self.dtype if self.words is None else INT32
 
     @property
+    def is_tiled(self) -> bool:
+        """Whether micro-kernels are products of tiles, whose rows of a run along k."""
+        return self.words is not None and self.words.is_tiled
+
+    @property
+    def rows_lie(self) -> bool:
+        """Whether tiles can read rows of a where they lie, if k is a number of whole words."""
+        p = self.problem
+        known = b.value_of(self.extent(p.k))
+        whole = known is None or known % self.per_step == 0
+        return self.is_tiled and whole and p.a.linear(p.k) == ONE and p.a.linear(p.m) is not None
+
+    @property
     def per_step(self) -> int:
         """Elements along k in a step of the schedule."""
         return 1 if self.words is None else self.words.count
@@ -205,7 +218,8 @@ class Panel:
             k=b.ceil_div(self.extent(p.k), self.per_step),
             a_row=None if a_row is None else self.size(a_row),
             a_k_unit=a_k is not None and a_k == ONE,
-            packs_a=widens_a or a_row is None or a_k is None or near[0] or self.words is not None,
+            packs_a=not self.rows_lie
+            and (widens_a or a_row is None or a_k is None or near[0] or self.words is not None),
             packs_b=not b_direct or near[1] or self.words is not None,
             # a micro-kernel walks offsets of a direct b, or a stride, but not both
             keeps_b=b_direct and p.b.linear(p.k) is None and not near[1] and self.words is None,
@@ -218,6 +232,7 @@ class Panel:
             turns=self.turns,
             shares_b=self._has_one_b(),
             far_rows=self.packs_all_rows,
+            is_tiled=self.is_tiled,
         )
 
     def _has_dots(self) -> bool:

@@ -22,6 +22,7 @@ from tcdsl.codegen.forms.contraction.schedule import (
     step_costs,
     takes_dots,
     tile_cost,
+    tiles_for,
 )
 from tcdsl.codegen.forms.contraction.thin import (
     APART,
@@ -86,24 +87,25 @@ def plan_blocking(
 
     pays_from: half cycles from which on a second thread pays.
     """
-    var, tiles = i64, kernel_set(machine.registers)
+    var, tiles = i64, tiles_for(x, kernel_set(machine.registers))
 
     def step(mr: Expr, nv: Expr) -> Expr:
         return Elem(table.name, (add(mul(nv, MAX_ROWS + 1), mr),), I64)
 
     mr, nv, best = var("mr"), var("nv"), var("best")
     r, v, narrower, cost = var("r"), var("v"), var("narrower"), var("cost")
+    first = tiles[0] if x.is_tiled else (1, 1)
     most = {nv: max(m for m, n in tiles if n == nv) for _, nv in tiles}
     stmts: list[Stmt] = [
-        Let(mr, c64(1), mutable=True),
-        Let(nv, c64(1), mutable=True),
+        Let(mr, c64(first[0]), mutable=True),
+        Let(nv, c64(first[1]), mutable=True),
         Let(best, c64(0), mutable=True),
     ]
     better = any_of(compare("==", best, 0), compare("<", mul(cost, 200), mul(best, 199)))
     rows: Expr = c64(most[max(most)])
     for vectors in sorted(most, reverse=True)[1:]:
         rows = select(compare("<=", v, vectors), c64(most[vectors]), rows)
-    search = loop(
+    search: Stmt = loop(
         narrower,  # by so many vectors than the widest
         0,
         max(most),
@@ -116,6 +118,11 @@ def plan_blocking(
             when(better, assign(best, cost), assign(mr, r), assign(nv, v)),
         ),
     )
+    if x.is_tiled:
+        search = block(
+            *_named(var, cost, lambda name: tile_cost(x, machine, mr, nv, step, name)),
+            assign(best, cost),
+        )
     searched = when(compare(">", mul(x.m, x.n), 0), search)
     kc, mt, nt, mb, mc, nc = map(var, ("kc", "mt", "nt", "mb", "mc", "nc"))
     method = var("method") if x.dots or x.streams else c64(PANEL)
@@ -238,6 +245,9 @@ def planned(x: Extents, machine: Machine, values: Callable[[int], Expr]) -> tupl
             of[name] = c64(int(known))
     if x.near[0]:
         of["mb"] = of["mc"]
+    if x.is_tiled:
+        ((mr, nv),) = tiles_for(x, ())
+        of |= {"mr": c64(mr), "nv": c64(nv)}
     return Blocking(**of), values(len(of))
 
 

@@ -13,6 +13,7 @@ from math import isqrt
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.dot import CHUNK
+from tcdsl.codegen.forms.contraction.words import TILE, TILED_COLUMNS, TILED_ROWS
 from tcdsl.codegen.loops.build import (
     add,
     all_of,
@@ -39,6 +40,9 @@ STORE = 4  # half cycles of an accumulator on its way out
 MOVE = 16  # half cycles of a row of a panel on its way from where it lies
 APART = 4  # half cycles more of a step that reads its rows of a from a line of its own
 PASS = 512  # deepest pass: longer sums are cut into even ones
+TILED_PASS = 256  # of words in tiles: a panel of 32 columns, in the first level
+SHAPE = 400  # half cycles of giving tiles a shape and giving them back
+TILED_PACKING = 64  # points of a sum by tiles in whose time a word is packed
 ACROSS = 26  # half cycles of the sum across the lanes of a vector, and its share of a call
 TURN = 8  # half cycles of an element on its way into a column
 TURNED = 4  # second levels that columns may fill, which are read once for a few rows
@@ -65,6 +69,11 @@ def _fitting(registers: int) -> tuple[tuple[int, int], ...]:
         for mr in range(1, MAX_ROWS + 1)
         if mr * nv + nv + 1 <= registers
     )
+
+
+def tiles_for(x: Extents, tiles: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Return those of register tiles that a product may have: of words in tiles it is one shape."""
+    return ((TILED_ROWS, TILED_COLUMNS // x.lanes),) if x.is_tiled else tiles
 
 
 def kernel_set(registers: int) -> tuple[tuple[int, int], ...]:
@@ -137,6 +146,8 @@ def tile_cost(
     x: Extents, machine: Machine, mr: Expr, nv: Expr, step: StepCost, name: Name = unnamed
 ) -> Expr:
     """Return the half cycles of all micro-kernels of one contraction."""
+    if x.is_tiled:
+        step = _tiled_step(x)
     width = mul(nv, x.lanes)
     whole_m = name("whole_m", sub(ceil_div(x.m, mr), 1))
     whole_n = name("whole_n", sub(ceil_div(x.n, width), 1))
@@ -149,6 +160,8 @@ def tile_cost(
     )
     passes = name("passes", ceil_div(max64(x.k, 1), pass_depth(x)))
     calls = mul(add(whole_m, 1), add(whole_n, 1), passes, add(mul(mr, nv, STORE), CALL))
+    if x.is_tiled:  # whose lines are read meanwhile
+        return name("total", add(mul(steps, x.k), calls, mul(passes, SHAPE)))
     moves: Expr = c64(0)  # squares are turned around in registers; else every row of a panel
     if not x.a_k_unit:
         row = select(compare("!=", packs_a(x, nv), 0), c64(MOVE), mul(add(whole_n, 1), APART))
@@ -163,6 +176,15 @@ def tile_cost(
     waits = all_of(compare(">", mr, most), is_far(x, machine, x.m, x.k))
     crowded = any_of(alike, waits)
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
+
+
+def _tiled_step(x: Extents) -> StepCost:
+    """Return the half cycles of a word of a micro-kernel of tiles: two for each of its tiles."""
+
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return add(mul(ceil_div(mr, TILE), ceil_div(mul(nv, x.lanes), TILE), 2), 1)
+
+    return step
 
 
 def is_far(x: Extents, machine: Machine, rows: Expr, columns: Expr) -> Expr:
@@ -194,6 +216,8 @@ def _power(e: Expr) -> Expr:
 
 def packs_a(x: Extents, nv: Expr) -> Expr:
     """Return whether to pack a: 0 or 1."""
+    if x.is_tiled:  # else the plan knows whether rows are whole words
+        return c64(int(x.packs_a))
     few_panels = compare("<=", ceil_div(x.n, mul(nv, x.lanes)), 3)
     keep = all_of(_truth(not x.packs_a), any_of(_truth(x.a_k_unit), few_panels))
     return _flag(not_(keep))
@@ -238,8 +262,9 @@ def pass_depth(x: Extents) -> Expr:
     """Return the depth of a pass along k."""
     if x.whole:
         return max64(x.k, 1)
-    even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), PASS)), 8), 8)
-    return select(compare("<=", x.k, PASS), max64(x.k, 1), even)
+    deepest, unit = (TILED_PASS, TILE) if x.is_tiled else (PASS, 8)
+    even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), deepest)), unit), unit)
+    return select(compare("<=", x.k, deepest), max64(x.k, 1), even)
 
 
 def least_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr) -> Expr:
@@ -305,8 +330,10 @@ def block_shape(
     return name("block_m", mc), name("block_n", nc)
 
 
-def packing_weights(machine: Machine) -> tuple[int, int]:
+def packing_weights(x: Extents, machine: Machine) -> tuple[int, int]:
     """Return what packing a step of a row of a, of a column of b costs, in points of a sum."""
+    if x.is_tiled:
+        return TILED_PACKING, TILED_PACKING
     return (16, 10) if machine.has_few_registers else (8, 8)
 
 
@@ -331,7 +358,7 @@ def grid_cost(
     blocks_n = name("blocks_n", ceil_div(x.n, nc))
     columns = name("columns", mul(x.groups, ceil_div(x.m, mc)))  # tasks of the same columns
     tasks = name("tasks", max64(mul(columns, blocks_n), 1))
-    by_row, by_column = packing_weights(machine)
+    by_row, by_column = packing_weights(x, machine)
 
     def work(width: Expr) -> Expr:
         points = add(mul(mc, width), mul(pack_a, mc, by_row), mul(pack_b, width, by_column))

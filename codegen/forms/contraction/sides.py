@@ -70,7 +70,7 @@ def chosen_panel(ctx: Context, values: Mapping[str, Value]) -> Panel:
     count, options = values.get("word", 1), words_for(ctx, panel)
     if count == 1 or not options or values.get("method") in ("dot", "stream"):  # without words
         return panel
-    words = next((w for w in options if w.count == count), None)
+    words = next((w for w in options if w.choice == count), None)
     if words is None:
         raise ScheduleError(f"{ctx.prefix}.word cannot be {count} for these types")
     return replace(panel, words=words)

@@ -46,7 +46,7 @@ def strips(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskB
     if panel.streams_out:
         to = _either(b.compare(">=", b.add(k, deep), x.k), there, own)
     packed = b.offset(area(panel, "packed_a"), b.add(b.mul(i, depth), b.mul(s, rows)))
-    a = rows_of_a(panel, g, x, packed, rows, (b.add(block.m0, i), k))
+    a = rows_of_a(panel, g, x, packed, rows, (b.add(block.m0, i), k), depth)
     args = (*a, *_b(panel, block, k))
     run = kernels.run_stream(g, rows, (*args, *held, *to, deep, flags, block.columns))
     now = DepthPass(k0, depth, b.c64(0))

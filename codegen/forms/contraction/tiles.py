@@ -14,7 +14,19 @@ from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, If, Let, Pointer, Stmt, Var
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Bin,
+    Call,
+    Cast,
+    Eval,
+    Expr,
+    If,
+    Let,
+    Pointer,
+    Stmt,
+    Var,
+)
 from tcdsl.grammar.text.dataclass import dataclass
 
 
@@ -101,6 +113,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
         run = _ragged_tile(panel, g, kernels, block, now, place, depths, vectors)
     else:
         run = kernels.run(rows, vectors, _tile_args(panel, g, kernels, block, now, place))
+    shape, before, after = _shaped(panel, now, rows, columns)
     unstages = panel.has_stage and not panel.is_near(panel.problem.c)
     last = None
     if panel.has_pass:
@@ -108,7 +121,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
         if panel.base is not None:
             finishes = b.all_of(finishes, b.compare("!=", now.k0, 0))
         last = b.when(finishes, finish_call(panel, _sums_at(panel, g, block, place), place))
-    return b.loop(
+    walk = b.loop(
         j,
         0,
         block.columns,
@@ -119,12 +132,32 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
             block.rows,
             inside.stmts,
             fetched(panel, now, place) if panel.has_pass else None,
+            shape,
             run,
             last,
             unstage(panel, (area(panel, "stage"), width), place) if unstages else None,
             step=g.mr,
         ),
         step=width,
+    )
+    return b.block(before, walk, after)
+
+
+def _shaped(
+    panel: Panel, now: DepthPass, rows: Expr, columns: Expr
+) -> tuple[Stmt | None, Stmt | None, Stmt | None]:
+    """Return what gives the processor's tiles the shape for a product, before and behind a walk.
+
+    Nobody else's shape stays, and ours is left to nobody: other code of the thread has its own.
+    """
+    if not panel.is_tiled:
+        return None, None, None
+    shape = panel.var("shape")
+    args = shape, rows, columns, now.depth
+    return (
+        b.assign(shape, Call("tc_shape_tiles", args, I64)),
+        Let(shape, b.c64(0), mutable=True),
+        b.do("tc_drop_tiles"),
     )
 
 
@@ -288,7 +321,7 @@ def _tile_args(
         inside = b.add(b.mul(part.skip, rows), part.row)
         row_in_block = b.add(block.cut, i) if panel.packs_all_rows else i
         held = b.offset(packed_a, b.add(b.mul(row_in_block, depth), inside))
-        walks(*rows_of_a(panel, g, x, held, rows, (m, k0)))
+        walks(*rows_of_a(panel, g, x, held, rows, (m, k0), depth))
         step = panel.stride(p.b, p.k)
         panels = b.mul(j, b.add(depth, panel.starts))
         held = b.offset(packed_b, b.add(panels, b.mul(part.skip, columns)))
@@ -332,14 +365,23 @@ def _base(panel: Panel, now: DepthPass, place: Place, to: list[Expr]) -> tuple[E
 
 
 def rows_of_a(
-    panel: Panel, g: Blocking, x: Extents, held: Expr, rows: Expr, at: tuple[Expr, Expr]
+    panel: Panel,
+    g: Blocking,
+    x: Extents,
+    held: Expr,
+    rows: Expr,
+    at: tuple[Expr, Expr],
+    depth: Expr,
 ) -> tuple[Expr, Expr, Expr]:
     """Return where rows of a begin, and the distances of rows and of steps along k.
 
-    held: where they lie if they are packed, so many rows together. at: the first row and step.
+    held: where they lie if they are packed, so many rows together, depth steps deep. at: the first
+    row and step.
     """
     p = panel.problem
     row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
+    if panel.is_tiled:
+        return _rows_in_bytes(panel, g, held, at, depth)
     if x.packs_a or row is None or step is None:
         return held, b.c64(1), rows
     m, k = at
@@ -350,6 +392,23 @@ def rows_of_a(
         b.select(packed, b.c64(1), row),
         b.select(packed, rows, step),
     )
+
+
+def _rows_in_bytes(
+    panel: Panel, g: Blocking, held: Expr, at: tuple[Expr, Expr], depth: Expr
+) -> tuple[Expr, Expr, Expr]:
+    """Return where rows of words for tiles begin, how many bytes apart, and their steps: 1."""
+    p = panel.problem
+    one, apart = b.c64(1), b.mul(depth, panel.packed.size_bytes)
+    row = panel.stride(p.a, p.m)
+    if b.value_of(g.pack_a) == 1 or row is None:
+        return held, apart, one
+    m, k = at
+    direct = b.offset(origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k, panel.per_step)))
+    row = b.mul(row, panel.stored(p.a).size_bytes)
+    packed = b.compare("!=", g.pack_a, 0)
+    words = Cast(direct, Pointer(panel.packed, const=True))
+    return b.select(packed, held, words), b.select(packed, apart, row), one
 
 
 def reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -> tuple[Expr, Expr]:

@@ -9,7 +9,12 @@ that words give the bits that single products give.
 The instruction for bytes takes unsigned ones by signed ones. Where both are signed, a has 128
 added, and a panel of b begins with a row of what that is too much: -128 times its columns' sums.
 
-The instruction for bfloat16 takes float32 numbers below 2^-126 for zero: factors, products, sums.
+Where the processor has tiles, registers of 16 rows of 16 words (AMX), their products are another
+kind of words (`is_tiled`): b is packed as it is for the others, rows of a run along k, where they
+lie or packed so, and a micro-kernel of 32 rows by 32 columns is the prelude's (`tiles.h`). Bytes of
+any signs are taken as they are.
+
+The instructions for bfloat16 take float32 numbers below 2^-126 for zero: factors, products, sums.
 None occurs where factors are zero or have exponents, as they are stored, of 1 and more that give
 `LEAST_EXPONENTS` together: products then are multiples of 2^-126, the last bits of factors being
 2^-7 of them or more, and so are sums, rounded or not. So packed blocks are looked through, and a
@@ -23,6 +28,9 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, INT8, INT16, INT32, UINT8, DType
 
 BYTES, BFLOATS = "bytes", "bfloat16"  # in `Machine.dots`: quads of bytes, pairs of bfloat16
+TILES = "tiles"  # in `Machine.dots`: tiles of either
+TILE = 16  # rows, columns and words of a tile
+TILED_ROWS = TILED_COLUMNS = 2 * TILE  # of a micro-kernel
 LEAST_EXPONENTS = 2 * 127 + 2 * 7 - 126  # twice the bias, the bits after the point, the least
 
 
@@ -31,16 +39,19 @@ class Word:
     """The words of one operand: count steps along k, each of so many bits.
 
     flips: 128 is added to signed bytes. starts: a panel begins with the row that takes it away.
+    by_rows: they lie by rows along k, not by panels.
     """
 
     count: int
     flips: bool = False
     starts: bool = False
+    by_rows: bool = False
 
     @property
     def name(self) -> str:
         """What is told of it in names of packers."""
-        return f"x{self.count}{'_flipped' * self.flips}{'_started' * self.starts}"
+        rows = "_rows" * self.by_rows
+        return f"x{self.count}{'_flipped' * self.flips}{'_started' * self.starts}{rows}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,19 @@ class Words:
     """Words of a product: its function in `words.h`, how many steps, whether a is flipped.
 
     widening: the function for words with numbers that the other one takes for zero, if there are.
+    is_tiled: the function is one of `tiles.h`, which has all of a micro-kernel.
     """
 
     function: str
     count: int
     flips: bool = False
     widening: str | None = None
+    is_tiled: bool = False
+
+    @property
+    def choice(self) -> int:
+        """What it is called among the choices: the steps that an instruction takes of a row."""
+        return self.count * TILE if self.is_tiled else self.count
 
     @property
     def name(self) -> str:
@@ -67,15 +85,24 @@ class Words:
 
     def of(self, name: str) -> Word:
         """Return the words of an operand, "a" or "b"."""
-        return Word(self.count, *(self.flips and name == x for x in "ab"))
+        flips, starts = (self.flips and name == x for x in "ab")
+        return Word(self.count, flips, starts, self.is_tiled and name == "a")
 
 
+_TILED_BFLOATS = Words("tiled2bf", 2, widening="tiled2bf", is_tiled=True)
+_TILED_BYTES = {
+    (a, b): Words(f"tiled4{x}{y}", 4, is_tiled=True)
+    for a, x in ((INT8, "s"), (UINT8, "u"))
+    for b, y in ((INT8, "s"), (UINT8, "u"))
+}
 ALL = (
     Words("dot2", 2),
     Words("dot2bf", 2, widening="wide2bf"),
     Words("dot4su", 4),
     Words("dot4us", 4),
     Words("dot4su", 4, flips=True),
+    _TILED_BFLOATS,
+    *_TILED_BYTES.values(),
 )
 
 
@@ -84,8 +111,10 @@ def words_of(machine: Machine, a: DType, b: DType, dtype: DType) -> tuple[Words,
 
     The longest first.
     """
-    if dtype == FLOAT32 and a == b == BFLOAT16 and BFLOATS in machine.dots:
-        return (Words("dot2bf", 2, widening="wide2bf"),)
+    has_tiles = TILES in machine.dots
+    if dtype == FLOAT32 and a == b == BFLOAT16:
+        pairs = (Words("dot2bf", 2, widening="wide2bf"),) * (BFLOATS in machine.dots)
+        return (*(_TILED_BFLOATS,) * has_tiles, *pairs)
     if dtype != INT32 or not {a, b} <= {INT8, UINT8, INT16}:
         return ()
     quads = {
@@ -94,4 +123,5 @@ def words_of(machine: Machine, a: DType, b: DType, dtype: DType) -> tuple[Words,
         (INT8, UINT8): Words("dot4us", 4),
     }
     has_quads = BYTES in machine.dots and (a, b) in quads
-    return (*([quads[a, b]] if has_quads else []), Words("dot2", 2))
+    tiled = [_TILED_BYTES[a, b]] if has_tiles and (a, b) in _TILED_BYTES else []
+    return (*tiled, *([quads[a, b]] if has_quads else []), Words("dot2", 2))
