@@ -85,6 +85,38 @@ TC_EXPAND(TC_STRIDED_RANGES, TC_VL_f32, TC_VL_f64)
   TC_PAIRS(NL##f64, f64, NL) TC_PAIRS(NL##i64, i64, NL)
 TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
 
+/* Lanes at p, p + K, ..., p + K * (N - 1), of a K above 2, from K whole loads of which the last ends
+ * with the last lane; tc_loadKr: lanes low <= i < high, the others have those of fill. */
+#define TC_PLACE(N, K, k) ((k) * N < (N - 1) * (K) + 1 - N ? (k) * N : (N - 1) * (K) + 1 - N)
+#define TC_OF_TWO(N, K, k, i)                                                                     \
+  ((i) * (K) < N ? (i) * (K) : (i) * (K) < 2 * N ? N + (i) * (K) - TC_PLACE(N, K, 1) : 0)
+#define TC_OF_NEXT(N, K, k, i) ((i) * (K) / N == (k) ? N + (i) * (K) - TC_PLACE(N, K, k) : (i))
+#define TC_LANES_2(f, K, k, N, i) f(N, K, k, i), f(N, K, k, i + 1)
+#define TC_LANES_4(f, K, k, N, i) TC_LANES_2(f, K, k, N, i), TC_LANES_2(f, K, k, N, i + 2)
+#define TC_LANES_8(f, K, k, N, i) TC_LANES_4(f, K, k, N, i), TC_LANES_4(f, K, k, N, i + 4)
+#define TC_LANES_16(f, K, k, N, i) TC_LANES_8(f, K, k, N, i), TC_LANES_8(f, K, k, N, i + 8)
+#define TC_JOINED(S, N, K, LOAD)                                                                  \
+  tc_v##S v = __builtin_shufflevector(LOAD(S, N, K, 0), LOAD(S, N, K, 1),                         \
+                                      TC_LANES_##N(TC_OF_TWO, K, 0, N, 0));                       \
+  v = __builtin_shufflevector(v, LOAD(S, N, K, 2), TC_LANES_##N(TC_OF_NEXT, K, 2, N, 0));         \
+  if (K > 3) v = __builtin_shufflevector(v, LOAD(S, N, K, 3), TC_LANES_##N(TC_OF_NEXT, K, 3, N, 0)); \
+  return v;
+#define TC_WHOLE(S, N, K, k) tc_load_v##S(p + TC_PLACE(N, K, k))
+#define TC_SOME(S, N, K, k)                                                                       \
+  tc_loadf_v##S(p + TC_PLACE(N, K, k), tc_range_v##S(low * K - TC_PLACE(N, K, k),                 \
+                                                     high * K - (K - 1) - TC_PLACE(N, K, k)), fill)
+#define TC_EVERY(S, T, N, K)                                                                      \
+  TC_FN tc_v##S tc_load##K##_v##S(const tc_##T *p) { TC_JOINED(S, N, K, TC_WHOLE) }                \
+  TC_FN tc_v##S tc_load##K##r_v##S(const tc_##T *p, tc_i64 low, tc_i64 high, tc_v##S fill) {       \
+    TC_JOINED(S, N, K, TC_SOME)                                                                   \
+  }
+#define TC_EVERIES(NS, NL)                                                                        \
+  TC_EVERY(NS##f32, f32, NS, 3) TC_EVERY(NS##i32, i32, NS, 3)                                     \
+  TC_EVERY(NL##f64, f64, NL, 3) TC_EVERY(NL##i64, i64, NL, 3)                                     \
+  TC_EVERY(NS##f32, f32, NS, 4) TC_EVERY(NS##i32, i32, NS, 4)                                     \
+  TC_EVERY(NL##f64, f64, NL, 4) TC_EVERY(NL##i64, i64, NL, 4)
+TC_EXPAND(TC_EVERIES, TC_VL_f32, TC_VL_f64)
+
 /* Whether a store under a mask takes longer than a whole one: on AVX2 ten times as long on Zen 3;
  * below AVX2 it is a loop. */
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)

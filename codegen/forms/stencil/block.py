@@ -15,6 +15,8 @@ from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
+SHUFFLED = (3, 4)  # steps of lanes that come from as many whole loads, as every second one does
+
 
 class Block:
     """Points that are computed together, in one straight run of statements.
@@ -212,6 +214,8 @@ class Block:
                 return Call(f"tc_load_{name}", (at,), t)
             if step.constant == 2:
                 return Call(f"tc_load2{weave}_{name}", (at,), t)
+            if step.constant in SHUFFLED and not stored.is_half:
+                return Call(f"tc_load{step.constant}_{name}", (at,), t)
             return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
         outside = Const(0 if fill is None else fill.value, t)
         if step == ONE:
@@ -225,6 +229,8 @@ class Block:
         if step.constant == 2:
             return Call(f"tc_load2{weave}f_{name}", (at, *self.masks_of_pairs(region), outside), t)
         low, high = self.ends(region)
+        if step.constant in SHUFFLED and not stored.is_half and walk.ctx.machine.has_masks:
+            return Call(f"tc_load{step.constant}r_{name}", (at, low, high, outside), t)
         return Call(f"tc_loadr_{name}", (at, walk.operands.size(step), low, high, outside), t)
 
     def store(self, s: Statement, spot: Spot, value: Expr) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.access import ONE
+from tcdsl.codegen.forms.base.access import ONE, ZERO
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.stencil.behind import finishes, windows_of
@@ -68,6 +68,8 @@ def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
     lane = _lane(ctx, first)
     if lane is None or not types_fit(ctx, statements, lane, known):
         return None
+    if _is_row(ctx, first, lane):
+        return None
     bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in statements))
     assert bits is not None, "types fit"
     lanes = vexpr.lanes_of(bits, ctx.machine)
@@ -84,6 +86,22 @@ def _find(ctx: Context, *, is_piece: bool = False) -> Stencil | None:
     still = lane.name not in slid and not any(x.coefficient(lane.name) for x in asked)
     shares = bool(rows)
     return Stencil(windows, later, lane, row, outer, taps, bits, shares, shares and still)
+
+
+def _is_row(ctx: Context, s: Statement, lane: Range) -> bool:
+    """Whether the points of a window lie side by side and the lanes apart, without borders.
+
+    So they do where an image has one window: its channels are the output's neighbours. As a row
+    that is folded each window is vectors.
+    """
+    if not s.reductions or s.is_arg or asked_bounds(ctx, s):
+        return False
+    last = s.reductions[-1].name
+    found = (place_of(ctx, r.tensor, r.subs) for r in s.reads() if r.subs)
+    places = [x for x in found if x is not None and x.step(last) != ZERO]
+    steps = [x.step(lane.name).constant for x in places]
+    apart = all(step is not None and step > _FURTHEST for step in steps)
+    return bool(places) and apart and all(x.step(last) == ONE for x in places)
 
 
 def _in_lanes(ctx: Context, s: Statement, places: Mapping[str, Values]) -> Statement:

@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.stencil.inside import (
 from tcdsl.codegen.forms.stencil.kept import Kept
 from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.order import in_order
-from tcdsl.codegen.forms.stencil.problem import Stencil, asks_memory, reloads, takes_seconds
+from tcdsl.codegen.forms.stencil.problem import Stencil, asks_memory, reloads, takes_apart
 from tcdsl.codegen.forms.stencil.walk import Level, Names, Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Stmt, Var
@@ -72,7 +72,7 @@ class StencilLines:
         self.asks_memory = asks_memory(ctx, stencil)
         known = ctx.spec.sizes is not None and self.has_masks  # masks then cost no more
         self.rows_go_back = is_repeatable(stencil)
-        self.goes_back = self.rows_go_back and (not known or takes_seconds(ctx, stencil))
+        self.goes_back = self.rows_go_back and (not known or takes_apart(ctx, stencil))
 
     # ---- lines
 

@@ -15,7 +15,7 @@ from itertools import product
 from math import prod
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.access import ZERO
+from tcdsl.codegen.forms.base.access import ONE, ZERO
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import strides_of
@@ -176,10 +176,10 @@ def _has_factors(s: Stencil) -> bool:
     return any(taps & names and s.lane.name not in names for names in used)
 
 
-def takes_seconds(ctx: Context, s: Stencil) -> bool:
-    """Whether some read takes every second element: under masks these are two for each vector."""
+def takes_apart(ctx: Context, s: Stencil) -> bool:
+    """Whether some read takes every second element, or fewer: masks are several a vector then."""
     places = (place_of(ctx, r.tensor, r.subs) for x in s.statements for r in x.reads() if r.subs)
-    return any(place is not None and place.step(s.lane.name).constant == 2 for place in places)
+    return any(place is not None and place.step(s.lane.name) not in (ZERO, ONE) for place in places)
 
 
 def is_woven(ctx: Context, s: Stencil) -> bool:

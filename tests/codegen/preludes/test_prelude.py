@@ -278,6 +278,11 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_store_v##S(out + 2 * N, tc_load2f_v##S(a, m, o, fill));                                    \
     tc_store_v##S(out + 3 * N, tc_unwoven_v##S(tc_load2wf_v##S(a, m, o, fill)));                  \
   }
+#define APART(S, T, N, K)                                                                         \
+  TC_EXPORT void apart##K##_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {          \
+    tc_store_v##S(out, tc_load##K##_v##S(a));                                                     \
+    tc_store_v##S(out + N, tc_load##K##r_v##S(a, low, high, tc_splat_v##S((tc_##T)-7)));          \
+  }
 #define TRANSPOSE(S, T, N)                                                                        \
   TC_EXPORT void transpose_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                          \
     tc_v##S r[N];                                                                                 \
@@ -340,6 +345,8 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
   TRANSPOSE(NS##f32, f32, NS) TRANSPOSE(NL##f64, f64, NL)                                         \
   SECONDS(NS##f32, f32, NS) SECONDS(NS##i32, i32, NS)                                             \
   SECONDS(NL##f64, f64, NL) SECONDS(NL##i64, i64, NL)                                             \
+  APART(NS##f32, f32, NS, 3) APART(NS##i32, i32, NS, 3) APART(NS##f32, f32, NS, 4)                \
+  APART(NL##f64, f64, NL, 3) APART(NL##i64, i64, NL, 4) APART(NL##f64, f64, NL, 4)                \
   HALVES(NS##f32, f16) HALVES(NS##f32, bf16)                                                      \
   TC_EXPORT void through_f64(tc_f32 *out, const tc_f32 *a, tc_i64 n) {                            \
     tc_v##NS##f32 v = tc_load_v##NS##f32(a);                                                      \
@@ -539,6 +546,25 @@ def test_every_second_element_is_loaded(vectors: ctypes.CDLL, dtype: np.dtype[An
         call(vectors, f"seconds_{c(dtype)}", out, a, n)
         some = np.where(np.arange(lanes) < n, -7, a[::2]).astype(dtype)
         np.testing.assert_array_equal(out, [a[::2], a[::2], some, some])
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [("f32", 3), ("f32", 4), ("i32", 3), ("f64", 3), ("f64", 4), ("i64", 4)],
+)
+def test_elements_three_and_four_apart_are_loaded(
+    vectors: ctypes.CDLL, name: str, step: int
+) -> None:
+    dtype = np.dtype({"f": "float", "i": "int"}[name[0]] + name[1:])
+    lanes = lanes_of(vectors, dtype)
+    a = at_page_end(np.arange(step * (lanes - 1) + 1).astype(dtype))
+    out = np.empty((2, lanes), dtype)
+    for low in range(lanes):
+        for high in (0, low, low + 1, lanes):
+            call(vectors, f"apart{step}_{name}", out, a, low, high)
+            lane = np.arange(lanes)
+            some = np.where((lane >= low) & (lane < high), a[::step], -7).astype(dtype)
+            np.testing.assert_array_equal(out, [a[::step], some])
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])

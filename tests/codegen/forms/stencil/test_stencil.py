@@ -358,6 +358,15 @@ def test_channels_last_and_more_channels() -> None:
     differential(both(*found), terms=9)
 
 
+@pytest.mark.cc
+def test_the_only_window_of_an_image_is_a_row() -> None:
+    whole = problem(given(POOL, K=5), special(2, 19, 5, 5))
+    apart = problem(given(POOL, K=3, S=3), special(1, 2, 4, 70))
+    assert not is_stencil(whole, exact=True)
+    assert is_stencil(apart, exact=True)
+    differential([Case(whole, exact=True), Case(apart, exact=True)], terms=25)
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_pools_keep_nan_and_infinities() -> None:
@@ -572,6 +581,7 @@ def test_narrower_vectors(width: int) -> None:
         problem(HEAT, floats(6, 19), 0.1),
         problem(LAST, floats(1, 5, 6, 11), floats(11, 3, 3)),
     ]
+    found += [problem(given(MAX, K=4, S=n), special(1, 1, 9, 45)) for n in (3, 4)]
     found += [problem(PLACE, ties(1, 9, 40)), problem(FOUND, ties(1, 7, 21))]
     half = floats(1, 2, 7, 21).astype(np.float16)
     text = MAX.replace("float(", "float16(")
@@ -605,6 +615,8 @@ def test_nothing_outside_an_operand_is_read(place: Place) -> None:
         problem(MAX, special(1, 1, 9, 40)),
         problem(POOL, special(1, 1, 8, 64)),
         problem(given(POOL, K=3, S=3), special(1, 1, 9, 66)),
+        problem(given(MAX, K=5, S=3, P=2), special(1, 1, 9, 73)),
+        problem(given(MAX, K=3, S=4, P=1), special(1, 1, 6, 90)),
         problem(LAST, floats(1, 4, 5, 19), floats(19, 3, 3)),
         problem(LAST, floats(1, 4, 5, 16), floats(16, 3, 3)),
         problem(HEAT, floats(5, 33), 0.1),
