@@ -17,7 +17,7 @@ _VECTORS = {
     "avx512": (64, 32), "avx2": (32, 16), "sse": (16, 16), "neon": (16, 32), "generic": (16, 16),
 }  # fmt: skip
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0")
-_AMD = "AuthenticAMD"
+_AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18  # of Linux on x86-64
 
 
@@ -48,6 +48,7 @@ def _detect(compiler: Compiler, cores: int) -> Machine:
         isa, vector_bytes, registers, l1_bytes, l1_ways, l2_bytes, l3_bytes, cores,
         frequency_ghz=_nominal_ghz(processor), fma_per_cycle=_fma_per_cycle(isa, processor),
         crosses_lines=processor.get("vendor_id") == _AMD,
+        shares_ports=processor.get("vendor_id") == _INTEL,
         dots=dots_of(compiler.macros, processor.get("vendor_id", ""))
         + ("tiles",) * (tiles_in(compiler.macros) and tiles_are_granted()),
     )  # fmt: skip

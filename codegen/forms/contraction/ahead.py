@@ -8,13 +8,26 @@ without (1 thread of a Zen 4): 65536x100 by 100x48 0.61, 16384x128 by 128x512 0.
 
 from __future__ import annotations
 
-from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.register_tile import FAR
 from tcdsl.codegen.forms.contraction.schedule import is_far
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Bin, Expr
 from tcdsl.codegen.machine.cpu import Machine
+
+FORESEEN = 2048  # bytes of a row that hardware takes for a stream soon enough
+
+
+def fetches_rows(x: Extents, machine: Machine, depth: Expr) -> Expr:
+    """Return whether rows of a that stay where they lie are fetched ahead, depth steps a pass.
+
+    From memory; where a prefetch delays FMAs hardware fetches long rows itself, at less cost.
+    """
+    far = is_far(x, machine, x.m, x.k)
+    if not machine.shares_ports:
+        return far
+    return b.all_of(far, b.compare("<", b.mul(depth, x.bytes), FORESEEN))
 
 
 def with_distance(panel: Panel, machine: Machine, flags: Expr) -> Expr:
@@ -42,7 +55,7 @@ def ahead(panel: Panel, g: Blocking, machine: Machine) -> tuple[Expr, Expr, Expr
         row = none
     else:
         stays = b.compare("==", g.pack_a, 0)
-        row = b.select(b.all_of(stays, is_far(x, machine, x.m, x.k)), row, none)
+        row = b.select(b.all_of(stays, fetches_rows(x, machine, g.kc)), row, none)
     if p.natural and not x.packs_b:
         b_ahead = b.select(b.compare("==", g.pack_b, 0), b.mul(g.nv, panel.lanes), none)
     return b.mul(g.mr, row), row, b_ahead

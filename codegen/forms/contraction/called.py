@@ -24,7 +24,7 @@ from tcdsl.codegen.forms.contraction.library import (
 from tcdsl.codegen.forms.contraction.packer import Packer
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
-from tcdsl.codegen.forms.contraction.register_tile import RegisterTile, Strides
+from tcdsl.codegen.forms.contraction.register_tile import RegisterTile, Strides, pairs_steps
 from tcdsl.codegen.forms.contraction.squares import joiner
 from tcdsl.codegen.forms.contraction.stream import stream_kernel
 from tcdsl.codegen.loops import build as b
@@ -63,7 +63,9 @@ class Kernels:
         panel = self.panel
         term = panel.problem.term
         ahead = self.strides.asks == "b"
-        return Tiles(panel.vector, self.machine.registers, by_table, panel.words, term, ahead)
+        shares = self.machine.shares_ports and panel.words is None
+        registers = self.machine.registers
+        return Tiles(panel.vector, registers, by_table, panel.words, term, ahead, shares)
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -115,7 +117,7 @@ class Kernels:
         out = [
             micro_kernel(
                 self.name(rows, vectors),
-                RegisterTile(rows, vectors, panel.lanes, panel.dtype, panel.words),
+                self._tile(rows, vectors),
                 self.strides,
                 panel.finish,
                 self.stored,
@@ -133,6 +135,12 @@ class Kernels:
         body = picked_tile(self.tiles, *choice, self._call, in_parts=self.in_parts)
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
         return out
+
+    def _tile(self, rows: int, vectors: int) -> RegisterTile:
+        panel = self.panel
+        shares = self.machine.shares_ports and panel.words is None
+        pairs = pairs_steps(shares, self.machine.registers, rows, vectors)
+        return RegisterTile(rows, vectors, panel.lanes, panel.dtype, panel.words, pairs)
 
     def _finish_pass(self) -> Function:
         """Return the pass over finished sums."""
@@ -306,11 +314,13 @@ def _joining(panel: Panel) -> Joining:
     return Joining(panel.vector, panel.stored(c), c.linear(panel.problem.n) is None)
 
 
-def strides_of(panel: Panel, g: Blocking, machine: Machine, *, a_is_far: bool = False) -> Strides:
+def strides_of(
+    panel: Panel, g: Blocking, machine: Machine, *, fetches_rows: bool = False
+) -> Strides:
     """Return the strides that a blocking makes constants, else None for a parameter.
 
     Packed operands have the rows or columns of the tile at hand as their stride. A direct b whose
-    reduction indices do not fuse has a table. a_is_far: no cache holds it.
+    reduction indices do not fuse has a table. fetches_rows: of a, which no cache holds.
     """
     p = panel.problem
 
@@ -336,5 +346,5 @@ def strides_of(panel: Panel, g: Blocking, machine: Machine, *, a_is_far: bool = 
         c_row=None if panel.has_stage else known(p.c, p.m),
         asks=asks,
         ahead=p.natural and direct_b,
-        rows_ahead=a_is_far and may_fetch_rows and known(p.a, p.k) == 1,
+        rows_ahead=fetches_rows and may_fetch_rows and known(p.a, p.k) == 1,
     )

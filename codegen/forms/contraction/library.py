@@ -35,7 +35,12 @@ from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.packer import Packer, packer_params
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
 from tcdsl.codegen.forms.contraction.problem import Term
-from tcdsl.codegen.forms.contraction.register_tile import Plain, RegisterTile, Strides
+from tcdsl.codegen.forms.contraction.register_tile import (
+    Plain,
+    RegisterTile,
+    Strides,
+    pairs_steps,
+)
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
 from tcdsl.codegen.forms.contraction.squares import joiner
 from tcdsl.codegen.forms.contraction.stream import (
@@ -60,6 +65,7 @@ class Tiles:
 
     by_table: the offsets of b along k come from a table, else from a stride. words: of words. term:
     what they sum. ahead: they fetch the next panel of b; those for many registers can do so always.
+    shares: `Machine.shares_ports`; words take their steps one by one.
     """
 
     vector: Vector
@@ -68,6 +74,7 @@ class Tiles:
     words: Words | None = None
     term: Term = "product"
     ahead: bool = False
+    shares: bool = False
 
     @property
     def name(self) -> str:
@@ -76,7 +83,8 @@ class Tiles:
         term = "" if self.term == "product" else f"_{self.term}"
         table = "_table" * self.by_table
         ahead = "_ahead" * self.ahead
-        return f"tc_tile_{_of(self.vector)}_r{self.registers}{table}{words}{term}{ahead}"
+        shares = "_shared" * self.shares
+        return f"tc_tile_{_of(self.vector)}_r{self.registers}{table}{words}{term}{ahead}{shares}"
 
     @property
     def strides(self) -> Strides:
@@ -98,7 +106,8 @@ class Tiles:
         return (*own, b.i64("rows"), b.i64("vectors"))
 
     def _tile(self, rows: int, vectors: int) -> RegisterTile:
-        return RegisterTile(rows, vectors, self.vector.lanes, self.vector.dtype, self.words)
+        pairs = self.words is None and pairs_steps(self.shares, self.registers, rows, vectors)
+        return RegisterTile(rows, vectors, self.vector.lanes, self.vector.dtype, self.words, pairs)
 
     def functions(self) -> list[Function]:
         """Return the micro-kernels, and what picks one; other numbers of rows run in parts."""

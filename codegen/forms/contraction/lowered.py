@@ -8,6 +8,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.contraction.ahead import fetches_rows
 from tcdsl.codegen.forms.contraction.blocking import (
     AHEAD,
     DOT,
@@ -39,7 +40,7 @@ from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows
-from tcdsl.codegen.forms.contraction.schedule import is_far, kernel_set
+from tcdsl.codegen.forms.contraction.schedule import kernel_set
 from tcdsl.codegen.forms.contraction.sides import numbers
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -79,8 +80,9 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
         panel = replace(panel, kept=ctx.shared_base)
     if panel.kept is not None:
         g = replace(g, pack_b=b.c64(AHEAD))
-    far = bool(b.value_of(is_far(sizes, ctx.machine, sizes.m, sizes.k)))
-    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g, ctx.machine, a_is_far=far))
+    fetches = bool(b.value_of(fetches_rows(sizes, ctx.machine, g.kc)))
+    strides = strides_of(panel, g, ctx.machine, fetches_rows=fetches)
+    kernels = Kernels(panel, ctx.machine, tiles, strides)
     callers = phase(panel, g, kernels, [])
     functions = [*kernels.functions(kernels.told(callers)), *callers]
     ns = turn_ns(ctx, panel, choice)

@@ -66,7 +66,7 @@ def usual(machine: Machine, dtype: DType) -> tuple[LibraryFunction, ...]:
     v = Vector(dtype, machine.lanes(dtype.size_bytes))
     units: tuple[Unit, ...] = ("x", "k")
     return (
-        Tiles(v, machine.registers),
+        Tiles(v, machine.registers, shares=machine.shares_ports),
         Dots(v, machine.registers, dtype, dtype, dtype, resumes=False),
         Streams(v, machine.registers, dtype),
         *(Packing(Packer(dtype, dtype, v.lanes, unit)) for unit in units),
@@ -83,7 +83,8 @@ def _vector(found: re.Match[str]) -> Vector:
 
 def _tiles(name: str) -> Tiles | None:
     words, terms = {w.name: w for w in ALL}, get_args(Term)
-    kind = rf"(_(?P<words>{'|'.join(words)}))?(_(?P<term>{'|'.join(terms)}))?(?P<ahead>_ahead)?"
+    kind = rf"(_(?P<words>{'|'.join(words)}))?(_(?P<term>{'|'.join(terms)}))?"
+    kind += "(?P<ahead>_ahead)?(?P<shares>_shared)?"
     found = re.fullmatch(rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?{kind}", name)
     if found is None:
         return None
@@ -92,7 +93,11 @@ def _tiles(name: str) -> Tiles | None:
     registers, ahead = int(found["registers"]), found["ahead"] is not None
     if ahead and (not has_few(registers) or found["words"] is not None):
         return None
-    return Tiles(_vector(found), registers, by_table, words.get(found["words"]), term, ahead)
+    shares = found["shares"] is not None
+    if shares and found["words"] is not None:
+        return None
+    vector = _vector(found)
+    return Tiles(vector, registers, by_table, words.get(found["words"]), term, ahead, shares)
 
 
 def _dots(name: str) -> Dots | None:

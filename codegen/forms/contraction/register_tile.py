@@ -43,12 +43,16 @@ FIRST, LAST, WIDENS, FAR = 1, 2, 4, 8
 # machine) and 3s: few enough integer registers for any tile.
 ROW_GROUP = 4
 
+BUSY = 12  # accumulators from which on a step keeps all FMA units busy
+SPARE = 2  # registers that two steps together may take more than one
+
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
     """Shape of a register tile: rows x vectors of lanes elements.
 
-    words: a and b hold words, of which the tile adds several products at once.
+    words: a and b hold words, of which the tile adds several products at once. pairs: two steps
+    along k follow each other without a jump.
     """
 
     rows: int
@@ -56,6 +60,7 @@ class RegisterTile:
     lanes: int
     dtype: DType
     words: Words | None = None
+    pairs: bool = False
 
     @property
     def factor(self) -> DType:
@@ -98,6 +103,18 @@ class Strides:
     rows_ahead: bool = False
     asks: Literal["", "b", "ab"] = ""
     has_base: bool = False
+
+
+def pairs_steps(shares: bool, registers: int, rows: int, vectors: int) -> bool:
+    """Return whether a tile takes steps along k by twos. shares: `Machine.shares_ports`.
+
+    Counters and addresses take turns with FMAs where ports are shared: 1024^3 took 8 % longer step
+    by step. A compiler that orders two steps keeps a register or two more; tiles of few
+    accumulators wait for FMAs anyway.
+    """
+    accumulators = rows * vectors
+    is_busy = accumulators >= BUSY
+    return shares and is_busy and accumulators + vectors + 1 + SPARE <= registers
 
 
 class Epilogue(Protocol):

@@ -17,6 +17,7 @@ from tcdsl.codegen.forms.contraction.register_tile import (
 )
 from tcdsl.codegen.loops.build import (
     add,
+    any_of,
     assign,
     block,
     c64,
@@ -121,22 +122,32 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             mark=Unroll(),
         )
 
-    def steps(function: str | None) -> Stmt:
-        return loop(
-            k,
-            0,
-            i64("depth"),
+    depth, pair = i64("depth"), i64("pair")
+
+    def steps(function: str | None, *, fetches: bool = True) -> Stmt:
+        body = block(
             Array("column", held, (tile.vectors,)),
             each_vector(tile, fetch),
-            each_vector(tile, fetch_next) if strides.ahead or "b" in strides.asks else None,
-            fetch_rows() if strides.rows_ahead or "a" in strides.asks else None,
+            each_vector(tile, fetch_next) if fetches and fetches_b else None,
+            fetch_rows() if fetches and fetches_a else None,
             [row(g, function) for g in range(len(rows))],
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
-            mark=Unroll(1),
+        )
+        if not tile.pairs:
+            return loop(k, 0, depth, body, mark=Unroll(1))
+        both = loop(k, pair, add(pair, 2), body, mark=Unroll(2))
+        return block(
+            loop(pair, 0, sub(depth, 1), both, step=2, mark=Unroll(1)),
+            loop(k, Bin("&", depth, c64(-2), I64), depth, body, mark=Unroll(1)),
         )
 
+    fetches_a = strides.rows_ahead or "a" in strides.asks
+    fetches_b = strides.ahead or "b" in strides.asks
     run = steps(None if words is None else words.function)
+    if tile.pairs and strides.asks:
+        asked = [compare("!=", i64(f"{letter}_ahead"), 0) for letter in strides.asks]
+        run = If(any_of(*asked), run, steps(None, fetches=False))
     if words is not None and words.widening is not None:
         widens = compare("!=", Bin("&", i64("flags"), c64(WIDENS), I64), 0)
         run = If(widens, steps(words.widening), run)

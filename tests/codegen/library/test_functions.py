@@ -86,7 +86,11 @@ def everything() -> list[LibraryFunction]:
             for v, r, table in product((V16, V4), (16, 32), (False, True))
             for term in get_args(Term)
         ),
-        *(Tiles(V4, 16, table, ahead=True) for table in (False, True)),
+        *(
+            Tiles(V4, 16, table, ahead=True, shares=s)
+            for table, s in product((False, True), repeat=2)
+        ),
+        Tiles(V16, 32, term="square", shares=True),
         *(
             Dots(V16, 32, a, b, c, resumes=r)
             for a, b, c, r in product(stored, stored, stored, (False, True))

@@ -1,4 +1,4 @@
-"""What contractions fetch ahead: operands that no cache holds, and nothing else."""
+"""What micro-kernels do beside their sums: fetch what no cache holds, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ pytestmark = pytest.mark.cc
 
 PANELS = Config.of({"g0.form": "contraction"})
 DIRECT = Config.of({"g0.form": "contraction", "g0.method": "panel", "g0.pack_a": False})
-TINY = replace(detect(), l2_bytes=1 << 10)  # a machine to which nearly everything is far away
+# a machine to which nearly everything is far away
+TINY = replace(detect(), l2_bytes=1 << 10, shares_ports=False)
 WIDE, NARROW = (replace(TINY, registers=registers) for registers in (32, 16))
 NT = "def mm({0}(M,K) A, {0}(N,K) B) -> (O) {{ O(m,n) +=! A(m,k) * B(n,k) }}"
 BIAS = (
@@ -76,8 +77,26 @@ def test_the_library_is_told_how_far_ahead() -> None:
     assert "1024 ? 8 : 0" in text
 
 
+def test_where_a_prefetch_delays_sums_long_rows_are_left_to_the_hardware() -> None:
+    shared = replace(WIDE, shares_ports=True)
+    assert "tc_prefetch(a +" in text_of(product(300, 511, 17), machine=shared)
+    assert "tc_prefetch(a +" not in text_of(product(300, 512, 17), machine=shared)
+    text = text_of(product(300, 101, 17), PANELS, exact=False, machine=shared)
+    assert "1024 && kc * 4 < 2048 ? K : 0" in text
+
+
 def test_a_product_that_fetches_ahead_is_the_references() -> None:
     differential([Case(product(37, 5, 130), exact=True, config=DIRECT)], 5, machine=TINY)
+
+
+def test_steps_by_twos_are_the_references() -> None:
+    shared = replace(detect(), shares_ports=True)
+    problems = [product(30, depth, 70) for depth in (1, 2, 7)]
+    assert "pair += 2" in text_of(problems[0], PANELS, machine=replace(WIDE, shares_ports=True))
+    cases = [Case(p, exact=True, config=DIRECT) for p in problems]
+    cases += [Case(p, exact=False, config=PANELS) for p in (*problems, product(30, 0, 70))]
+    for machine in (shared, replace(shared, l2_bytes=1 << 10)):  # of which one fetches ahead
+        differential(cases, 7, machine=machine)
 
 
 @pytest.mark.wide

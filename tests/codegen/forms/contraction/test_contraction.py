@@ -561,7 +561,7 @@ def test_another_compiler_makes_the_library(
 
 
 def test_register_tile_reads_well(golden: Callable[[str, str], None]) -> None:
-    machine = replace(detect(), isa="avx512", vector_bytes=64, registers=32)
+    machine = replace(detect(), isa="avx512", vector_bytes=64, registers=32, shares_ports=False)
     p = tensors(EPILOGUES["bias and relu"], (5, 64), (48, 64), (48,))
     config = Config.of({"g0.method": "panel", "g0.tile": "5x3"})
     unit = compiler.lower(p.program, spec_of(p, exact=True), config, machine, p.sizes, "k")
