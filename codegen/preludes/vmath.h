@@ -130,7 +130,9 @@ TC_FN tc_native_f32 tc_tan_waves(tc_native_f32 x) {
     if (__builtin_expect(tc_any_not_less(tc_size_of(x), far), 0)) return tc_##name##_lanes(x);     \
     return tc_##name##_waves(x);                                                                  \
   }
+#if TC_VECTOR_BYTES != 64 || !defined(TC_ISA_AVX512)
 TC_WAVE(tan)
+#endif
 
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #define TC_FUSED(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (short)-1, 4)
@@ -182,19 +184,19 @@ TC_FN tc_native_f32 tc_cos_near(tc_native_f32 x, tc_native_f32 a) {
   tc_native_i32 y = (tc_native_i32)tc_sin_or_cos(h, low, i);
   return (tc_native_f32)(y ^ (i << 30 & (-0x7fffffff - 1)));
 }
-#define TC_QUARTER_WAVE(name)                                                                     \
+#define TC_QUARTER_WAVE(name, near)                                                               \
   TC_FAR1(name)                                                                                   \
   static __attribute__((noinline, unused)) tc_native_f32 tc_##name##_beyond(tc_native_f32 x) {     \
     tc_native_f32 far = TC_F32(splat)(0x1p18f);                                                   \
     return tc_any_not_less(tc_size_of(x), far) ? tc_##name##_lanes(x) : tc_##name##_waves(x);      \
   }                                                                                               \
   TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x) {                                             \
-    tc_native_f32 a = tc_size_of(x), far = TC_F32(splat)(0x1p13f);                                 \
+    tc_native_f32 a = tc_size_of(x), far = TC_F32(splat)(near);                                   \
     if (__builtin_expect(tc_any_not_less(a, far), 0)) return tc_##name##_beyond(x);                \
     return tc_##name##_near(x, a);                                                                \
   }
-TC_QUARTER_WAVE(sin)
-TC_QUARTER_WAVE(cos)
+TC_QUARTER_WAVE(sin, 0x1p13f)
+TC_QUARTER_WAVE(cos, 0x1p13f)
 #else
 TC_WAVE(sin)
 TC_WAVE(cos)
@@ -323,6 +325,8 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
   }
 
 #define TC_TABLED(S, T, N)                                                                        \
+  TC_LANES1(log, S, T, N) TC_LANES1(log1p, S, T, N) TC_LANES1(acos, S, T, N)                      \
+  TC_LANES1(asin, S, T, N) TC_LANES1(atan, S, T, N)                                               \
   TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                     \
   TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N) TC_LANES2(atan2, S, T, N)
 #define TC_BY_PIECES(S, T, N) TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N)
@@ -391,12 +395,15 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   TC_VECTOR_SIMPLE(S, (tc_##T)1) TC_VECTOR_SIMPLE(SI, 1)                                          \
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
-  TC_LANES1(rint, S, T, N)  TC_LANES2(logaddexp, S, T, N)                 \
-  TC_LANES1(exp2, S, T, N) TC_LANES1(exp10, S, T, N)                                              \
-  TC_LANES1(log, S, T, N) TC_LANES1(log1p, S, T, N)  TC_QUICK_##T(S, N)  \
-   TC_LANES1(erfc, S, T, N)                        \
-   TC_LANES1(softplus, S, T, N)                                               \
-  TC_TABLED_##T(S, N)                                                                          \
+  TC_LANES1(rint, S, T, N) TC_LANES1(exp2, S, T, N) TC_LANES1(exp10, S, T, N)                     \
+  TC_LANES1(erfc, S, T, N) TC_QUICK_##T(S, N) TC_TABLED_##T(S, N)                                 \
+  TC_FN tc_v##S tc_softplus_v##S(tc_v##S x) {                                                     \
+    return tc_max_v##S(x, (tc_v##S){0}) + tc_log1p_v##S(tc_exp_v##S(-tc_fabs_v##S(x)));           \
+  }                                                                                               \
+  TC_FN tc_v##S tc_logaddexp_v##S(tc_v##S x, tc_v##S y) {                                         \
+    tc_v##S d = tc_select_v##S(x == y, (tc_v##S){0}, -tc_fabs_v##S(x - y)); /* of infinities too */ \
+    return tc_max_v##S(x, y) + tc_log1p_v##S(tc_exp_v##S(d));                                     \
+  }                                                                                               \
   TC_FN tc_v##S tc_sigmoid_v##S(tc_v##S x) {                                                      \
     tc_v##S one = (tc_v##S){0} + (tc_##T)1, e = tc_exp_v##S(-tc_fabs_v##S(x));                    \
     return tc_select_v##S(x < 0, e, one) / (one + e);                                             \

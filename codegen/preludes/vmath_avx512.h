@@ -342,20 +342,6 @@ TC_FN tc_v8f64 tc_binary_log(tc_v8f64 z, tc_v8f64 k) {
   p = p * r + 1.4426950408889623;
   return r * p + (tc_lookup_f64(tc_inverse_logs, i) + k);
 }
-/* Logarithms times `unit`, by that of 2: denormals are made normal first; -inf at zeros. */
-TC_FN tc_v16f32 tc_log_in(tc_v16f32 x, tc_f64 unit) {
-  tc_v16f32 larger = tc_select_v16f32(x < 0x1p-126f, x * 0x1p24f, x);
-  tc_v16i32 k = ((tc_v16i32)larger - 0x3f330000) >> 23;
-  tc_v16f32 z = (tc_v16f32)((tc_v16i32)larger - (k << 23)), whole = tc_v16i32_v16f32(k);
-  whole = tc_select_v16f32(x < 0x1p-126f, whole - 24.0f, whole);
-  tc_v8f64 low = tc_binary_log(tc_low_v8f64(z), tc_low_v8f64(whole)) * unit;
-  tc_v8f64 high = tc_binary_log(tc_high_v8f64(z), tc_high_v8f64(whole)) * unit;
-  tc_v16f32 rare = tc_select_v16f32(x == 0, tc_splat_v16f32(-TC_INF_F32), x);
-  rare = tc_select_v16f32(x < 0, tc_splat_v16f32(TC_NAN_F32), rare);
-  return tc_select_v16f32((x > 0) & (x < TC_INF_F32), tc_join_v16f32(low, high), rare);
-}
-TC_FN tc_v16f32 tc_log2_v16f32(tc_v16f32 x) { return tc_log_in(x, 1.0); }
-TC_FN tc_v16f32 tc_log10_v16f32(tc_v16f32 x) { return tc_log_in(x, 0.30102999566398120); }
 TC_FN tc_v8f64 tc_binary_power(tc_v8f64 x) {
   tc_v8f64 zero = {0};
   x = TC_LARGER(d, zero - 200.0, TC_SMALLER(d, zero + 200.0, x, (char)-1), (char)-1);
@@ -428,4 +414,7 @@ TC_FN tc_v16f32 tc_atan2_v16f32(tc_v16f32 y, tc_v16f32 x) {
   tc_v16i32 sign = (tc_v16i32)y & (-0x7fffffff - 1);
   return (tc_v16f32)((tc_v16i32)tc_join_v16f32(low, high) | sign);
 }
+
+#include "vlogs_avx512.h"
+#include "vangles_avx512.h"
 #endif

@@ -27,9 +27,9 @@ from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DTy
 
 # Builtins with a vector form `tc_NAME_v16f32` in prelude.h or vmath.h.
 FUNCTIONS = frozenset(
-    """abs atan2 ceil clamp copysign cos elu erf erfc erfinv exp exp10 exp2 expm1 fabs floor
-    fmax fmin fmod gelu hardtanh leaky_relu log log10 log1p log2 logaddexp max min pow relu
-    remainder rint round rsqrt sigmoid sign silu sin softplus sqrt tan tanh trunc""".split()  # noqa: SIM905  (it reads better)
+    """abs acos asin atan atan2 ceil clamp copysign cos elu erf erfc erfinv exp exp10 exp2 expm1
+    fabs floor fmax fmin fmod gelu hardtanh leaky_relu log log10 log1p log2 logaddexp max min pow
+    relu remainder rint round rsqrt sigmoid sign silu sin softplus sqrt tan tanh trunc""".split()  # noqa: SIM905  (it reads better)
 )
 # Of these those that take about as long as a branch that is guessed wrong, or longer.
 HEAVY = FUNCTIONS - frozenset(
