@@ -52,44 +52,47 @@ def cut(source: Source, compiler: Compiler, folder: Path) -> str:
     flags = [f for f in source.all_flags(compiler) if f.startswith("-") and f[:4] not in _OTHERS]
     told = (compiler.version, compiler.isa_key, *flags, asked)
     key = hash_of([_how(), *told, *included(asked, [INCLUDES])])
-    parts = _parts(key, asked, compiler, flags, folder)
-    if parts is None:
+    headers = _headers(key, asked, compiler, flags, folder)
+    if headers is None:
         return source.text
     body = _INCLUDE.sub("", source.text)
-    needed = _needed(parts, body)
+    needed = headers.needed(body)
     if needed is None:
         return source.text
     return "\n".join((*needed, f'#line 1 "{source.file}"', body))
 
 
-def _needed(parts: Sequence[Part], body: str) -> list[str] | None:
-    """Return the texts of the parts that a text needs, None where a macro pastes names."""
-    by_name = _by_name(tuple(parts))
-    kept: set[int] = set()
-    named, seen = {"", *_WORD.findall(body)}, set[str]()
-    while named:
-        word = named.pop()
-        seen.add(word)
-        for n in by_name.get(word, ()):
-            text = parts[n][1]
-            if text.startswith("#define") and "##" in text:
-                return None
-            kept.add(n)
-            named |= _words(text) - seen
-    return [parts[n][1] for n in sorted(kept)]
+class Headers:
+    """The parts of headers, and which others each of them names, found where a text needs it."""
 
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._texts = [text for _, text in parts]
+        self._by_name: dict[str, list[int]] = {}
+        for n, (name, _) in enumerate(parts):
+            self._by_name.setdefault(name, []).append(n)
+        self._others: dict[int, tuple[str, ...] | None] = {}
 
-@lru_cache(maxsize=8)
-def _by_name(parts: tuple[Part, ...]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for n, (name, _) in enumerate(parts):
-        found.setdefault(name, []).append(n)
-    return found
+    def needed(self, body: str) -> list[str] | None:
+        """Return the texts of the parts that a text needs, None where a macro pastes names."""
+        kept: set[int] = set()
+        seen = {"", *_WORD.findall(body)} & self._by_name.keys()
+        named = [*seen]
+        while named:
+            for n in self._by_name[named.pop()]:
+                if n not in self._others:
+                    self._others[n] = self._named_by(self._texts[n])
+                others = self._others[n]
+                if others is None:
+                    return None
+                kept.add(n)
+                named += [name for name in others if name not in seen]
+                seen.update(others)
+        return [self._texts[n] for n in sorted(kept)]
 
-
-@lru_cache(maxsize=4096)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text))
+    def _named_by(self, text: str) -> tuple[str, ...] | None:
+        if text.startswith("#define") and "##" in text:
+            return None
+        return tuple({*_WORD.findall(text)} & self._by_name.keys())
 
 
 @lru_cache(maxsize=1)
@@ -98,15 +101,14 @@ def _how() -> str:
     return Path(__file__).read_text(encoding="utf-8")
 
 
-_read: dict[str, tuple[Part, ...]] = {}
+_read: dict[str, Headers] = {}
 
 
-def _parts(
+def _headers(
     key: str, asked: str, compiler: Compiler, flags: Sequence[str], folder: Path
-) -> tuple[Part, ...] | None:
-    """Return the parts of headers, taken apart now or before; None where they do not compile."""
-    found = _read.get(key)
-    if found is None:
+) -> Headers | None:
+    """Return headers, taken apart now or before; None where they do not compile."""
+    if key not in _read:
         found = next(_kept(key), None)
         if found is None:
             printed = _preprocessed(asked, compiler, flags, folder)
@@ -114,8 +116,8 @@ def _parts(
                 return None
             found = tuple(taken_apart(printed, INCLUDES))
             contentfile.keep(json.dumps(found).encode(), "headers", key, SUFFIX)
-        _read[key] = found
-    return found
+        _read[key] = Headers(found)
+    return _read[key]
 
 
 def _kept(key: str) -> Iterator[tuple[Part, ...]]:

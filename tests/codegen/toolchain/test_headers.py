@@ -48,16 +48,16 @@ def test_headers_are_taken_apart_into_macros_types_tables_and_functions() -> Non
     names = ["TC_TWO", "TC_JOIN", "", "", "exp", "log", "table", "first", "second"]
     assert [name for name, _ in parts] == names
     assert "#pragma GCC unroll 4" in dict(parts)["first"].splitlines()
-    assert headers._needed(parts, "int x = TC_TWO;") == [
+    assert headers.Headers(parts).needed("int x = TC_TWO;") == [
         "#define TC_TWO 2", "typedef int tc_i32;", "enum { L = 4 };",
     ]  # fmt: skip
-    needed = headers._needed(parts, "double f(double x) { return log(x); }")
+    needed = headers.Headers(parts).needed("double f(double x) { return log(x); }")
     assert needed is not None
     assert needed[-1] == "extern double log(double);"
-    needed = headers._needed(parts, "void f(void) { second(0); }")
+    needed = headers.Headers(parts).needed("void f(void) { second(0); }")
     assert needed is not None
     assert [n in "".join(needed) for n in ("second(", "first(", "table[2]")] == [True] * 3
-    assert headers._needed(parts, "int TC_JOIN(ta, ble);") is None
+    assert headers.Headers(parts).needed("int TC_JOIN(ta, ble);") is None
 
 
 @pytest.mark.cc
@@ -70,7 +70,7 @@ def test_the_object_is_that_of_the_whole_headers(
     made = []
     for name in ("cut", "whole"):
         if name == "whole":
-            monkeypatch.setattr(headers, "_parts", lambda *_: None)
+            monkeypatch.setattr(headers, "_headers", lambda *_: None)
         folder = tmp_path / name
         folder.mkdir()
         run = Run(compiler, source, folder)
@@ -152,7 +152,7 @@ def test_what_a_text_is_linked_with_makes_no_other_headers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(headers, "_parts", lambda key, *_: asked.append(key))
+    monkeypatch.setattr(headers, "_headers", lambda key, *_: asked.append(key))
     compiler = replace(find_compiler(), kind="gcc")
     for flags in ((), ("-Wl,--gc-sections", "/of/another.so"), ("-c",), ("-DTWO=2",)):
         headers.cut(Source("f", TEXT, flags=flags), compiler, tmp_path)
