@@ -8,6 +8,9 @@ from __future__ import annotations
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 
+# What messages call the texts.
+GRADIENT, FORWARD, TANGENTS = "<gradient>", "<forward pass>", "<tangents>"
+
 
 @dataclass(frozen=True, slots=True)
 class Given:

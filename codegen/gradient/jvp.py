@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tcdsl.codegen.gradient.along import Along
-from tcdsl.codegen.gradient.derivatives import Tangents
+from tcdsl.codegen.gradient.derivatives import TANGENTS, Tangents
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.shadows import without_shadows
@@ -99,7 +99,7 @@ def _result(
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     heads += [head(t, made.values[t].dtype, made.values[t].shape) for t in given]
     returns = [head(n, v.dtype, v.shape) for n, v in returned.items()]
-    text = definition_text(made.name, heads, returns, parts)
+    text = definition_text(made.name, heads, returns, parts, TANGENTS)
     wrt = tuple(written.get(t.name, t.name) for t in inputs)
     return Tangents(made.name, wrt, text, given, results, tuple(extra))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -12,11 +13,15 @@ from tcdsl.codegen.gradient.spelling import with_types
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.unparse import expr_text, range_text
 from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.check.made import keep
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.format import format_program
-from tcdsl.grammar.text.nodes import Def, Program
+from tcdsl.grammar.text.moved import moved
+from tcdsl.grammar.text.nodes import Comprehension, Def, Program
 from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.source import Source, Span
+from tcdsl.grammar.text.walk import walk as walk_nodes
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 from tcdsl.grammar.types.typed import Range
@@ -25,11 +30,12 @@ Wanted = dict[int, set[str]]  # by line, the indices whose ranges are written ou
 
 
 def definition_text(
-    name: str, params: Iterable[str], returns: Iterable[str], parts: Sequence[Part]
+    name: str, params: Iterable[str], returns: Iterable[str], parts: Sequence[Part], called: str
 ) -> str:
     """Return a definition as text.
 
-    Ranges are left out where the check infers them: it is tried.
+    Ranges are left out where the check infers them: it is tried. What was found so is kept for
+    whoever calls the text so (`grammar/check/made.py`).
 
     Raises
     ------
@@ -44,15 +50,23 @@ def definition_text(
     written: Wanted = {}
     for _ in range(4):
         text = f"{head} {{\n{_body(parts, written, iter(range(len(lines))))}}}\n"
-        program = parse(text)
-        more = _missing(program, text, lines, written)
+        program = _laid_out(text, called)
+        more = _missing(program, lines, written)
         if not more:
-            return format_program(program)
+            assert program.span is not None
+            return program.span.source.text
         for at, names in more.items():
             written.setdefault(at, set()).update(names)
     everything = {at: {r.name for r in line.ranges} for at, line in enumerate(lines)}
     text = f"{head} {{\n{_body(parts, everything, iter(range(len(lines))))}}}\n"
     return format_program(parse(text))
+
+
+def _laid_out(text: str, called: str) -> Program:
+    """Return the tree of a text in the one layout, as it is parsed under a name."""
+    program = parse(text)
+    source = Source(format_program(program), called)
+    return moved(program, text, source) or parse(source.text, called)
 
 
 def head(name: str, dtype: DType, shape: Sequence[Size], default: int | float | None = None) -> str:
@@ -81,14 +95,17 @@ def _meaning(definition: Def) -> tuple[object, ...]:
     return checked.params, checked.returns, checked.temps, checked.body
 
 
-def _missing(program: Program, text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
-    """Return the ranges that are not inferred as they should be, by line."""
+def _missing(program: Program, lines: Sequence[Line], written: Wanted) -> Wanted:
+    """Return the ranges that are not inferred as they should be, by line.
+
+    Where there are none, what the check found is kept.
+    """
+    starts = [s.span.start for s in walk_nodes(program) if isinstance(s, Comprehension) and s.span]
     try:
         checked = check(program)
     except TCError as error:
         spans = [d.span for d in error.diagnostics if d.span is not None]
-        rows = {_line_of(s.source.line_col(s.start)[0], text) for s in spans}
-        faulty = rows & {*range(len(lines))}
+        faulty = {_line_at(s, starts) for s in spans} & {*range(len(lines))}
         return (
             _unwritten(lines, faulty, written, inner=True)
             or _unwritten(lines, faulty, written)
@@ -104,9 +121,11 @@ def _missing(program: Program, text: str, lines: Sequence[Line], written: Wanted
             more[at] = odd
     for warning in checked.warnings:  # what is meant to stay 0, and where guards hold, is said
         if warning.code in ("TC152", "TC154") and warning.span is not None:
-            at = _line_of(warning.span.source.line_col(warning.span.start)[0], text)
+            at = _line_at(warning.span, starts)
             if warning.span.text not in written.get(at, set()):
                 more.setdefault(at, set()).add(warning.span.text)
+    if not more:
+        keep(program, checked)
     return more
 
 
@@ -130,10 +149,9 @@ def _is_same(a: Range, b: Range | None) -> bool:
     return b is not None and (a.low, a.high) == (b.low, b.high)
 
 
-def _line_of(row: int, text: str) -> int:
-    """Return which line of the body stands in a row of the text, -1 for none."""
-    rows = text.split("\n")[1:row]
-    return sum(not (r.strip().startswith("for ") or r.strip() == "}") for r in rows) - 1
+def _line_at(span: Span, starts: Sequence[int]) -> int:
+    """Return which line of the body a place is in, or behind, -1 for the head."""
+    return bisect_right(starts, span.start) - 1
 
 
 def _body(parts: Sequence[Part], written: Wanted, count: Iterator[int]) -> str:

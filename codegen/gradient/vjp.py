@@ -13,7 +13,7 @@ from math import prod
 from tcdsl.codegen.gradient.backward import Backward
 from tcdsl.codegen.gradient.centred import without_centred
 from tcdsl.codegen.gradient.checkpoint import segmented
-from tcdsl.codegen.gradient.derivatives import Given, Gradient
+from tcdsl.codegen.gradient.derivatives import FORWARD, GRADIENT, Given, Gradient
 from tcdsl.codegen.gradient.distribute import distributed
 from tcdsl.codegen.gradient.empty import without_empty
 from tcdsl.codegen.gradient.expand import expanded
@@ -157,7 +157,7 @@ def _gradient(
     heads += [sizes.parameter(given[t.name], t.dtype, t.shape) for t in outputs]
     returns = [head(results[t.name], t.dtype, t.shape) for t in inputs]
     name = _own_name(f"d_{f.name}", back)
-    text = definition_text(name, heads, returns, lines)
+    text = definition_text(name, heads, returns, lines, GRADIENT)
     extra = tuple(n for n in kept if n not in finals.values())
     behind = [Given(n, "", values[n].shape) for n in kept]
     behind += [Given(given[t.name], written.get(t.name, t.name), t.shape) for t in outputs]
@@ -188,7 +188,8 @@ def _forward(
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     returns = [head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [head(n, values[n].dtype, values[n].shape) for n in also]
-    return definition_text(_own_name(f"{f.name}_forward", back), heads, returns, parts)
+    name = _own_name(f"{f.name}_forward", back)
+    return definition_text(name, heads, returns, parts, FORWARD)
 
 
 def _read(parts: Sequence[Part]) -> set[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.codegen.gradient.derivatives import FORWARD, GRADIENT, Gradient
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.fresh import fresh
 from tcdsl.grammar.text.parser import parse
@@ -40,10 +40,10 @@ def whole(gradient: Gradient) -> n.Program:
       d_A = backward(A, s, d_s, d_q)
     }
     """
-    backward = parse(gradient.text, "<gradient>")
+    backward = parse(gradient.text, GRADIENT)
     if not gradient.kept:
         return backward
-    forward = parse(gradient.forward, "<forward pass>")
+    forward = parse(gradient.forward, FORWARD)
     taken = {*identifiers(forward), *identifiers(backward)}
     first = replace(forward.defs[0], name=fresh("forward", taken))
     second = replace(backward.defs[0], name=fresh("backward", taken))

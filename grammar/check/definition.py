@@ -8,6 +8,7 @@ from tcdsl.grammar.check.call import inlined
 from tcdsl.grammar.check.declare import declare_params, declare_returns
 from tcdsl.grammar.check.expand import MAX_STATEMENTS, check_body, too_large
 from tcdsl.grammar.check.leftovers import report_leftovers
+from tcdsl.grammar.check.made import checked_of
 from tcdsl.grammar.check.scope import FatalError, Frame, near
 from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.unread import targets, without_unread
@@ -58,6 +59,8 @@ def check(
     >>> [str(extent) for extent in check(parse(text)).returns[0].shape]
     ['M']
     """
+    if (known := checked_of(program, generics or {})) is not None and name in (None, known.name):
+        return known
     defs, faults = _defs(program)
     raise_all(faults)
     definition = _entry(defs, name)

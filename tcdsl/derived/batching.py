@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
-from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.codegen.gradient.derivatives import FORWARD, Gradient
 from tcdsl.grammar.batch.definition import Backward, Batch, batched
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import TCError, TCTypeError
@@ -161,7 +161,7 @@ def _origin(
 
     Where what is kept has the batch exactly if the forward pass gives it one.
     """
-    forward = parsed(origin.forward, "<forward pass>")
+    forward = parsed(origin.forward, FORWARD)
     head = forward.defs[-1]
     params = {p.name: in_dims[p.name] for p in head.params if p.name in in_dims}
     kept = {name: in_dims.get(name) for name in origin.kept}

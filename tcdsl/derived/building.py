@@ -11,7 +11,7 @@ from tcdsl.calls.bindings.rankfree import view_of
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import spec_for
-from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.codegen.gradient.derivatives import GRADIENT, Gradient
 from tcdsl.derived.differentiated import sizes_of_backward
 from tcdsl.grammar.types.typed import Tensor
 
@@ -21,7 +21,7 @@ _Task = tuple[Gradient, Settings, tuple[Tensor, ...], Sizes, Sizes]  # those, an
 @lru_cache(maxsize=256)
 def _session(gradient: Gradient, settings: Settings) -> Session:
     """Return the same session for all sizes: which executable serves one hangs on the others."""
-    return Session(parsed(gradient.text, "<gradient>"), settings, gradient)
+    return Session(parsed(gradient.text, GRADIENT), settings, gradient)
 
 
 def build(task: bytes) -> None:

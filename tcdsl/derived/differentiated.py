@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
-from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.codegen.gradient.derivatives import FORWARD, GRADIENT, Gradient
 from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
@@ -94,7 +94,7 @@ class Differentiated(Generic[K]):
 
         It has the name of the definition, which its text has not: a user knows no other.
         """
-        program = parsed(self.gradient.forward, "<forward pass>")
+        program = parsed(self.gradient.forward, FORWARD)
         (definition,) = program.defs
         if is_builtin(self.model.name):  # which the text may call
             return _kernel(program, self.model)
@@ -104,7 +104,7 @@ class Differentiated(Generic[K]):
     @cached_property
     def backward(self) -> K:
         """The vector-Jacobian product."""
-        return _kernel(parsed(self.gradient.text, "<gradient>"), self.model, self.gradient)
+        return _kernel(parsed(self.gradient.text, GRADIENT), self.model, self.gradient)
 
     @property
     def backward_settings(self) -> Settings:

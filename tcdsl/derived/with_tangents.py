@@ -10,7 +10,7 @@ from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.gradient.derivatives import Tangents
+from tcdsl.codegen.gradient.derivatives import TANGENTS, Tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.derived.differentiated import K, whole_of
 from tcdsl.derived.texts import tangents_of
@@ -38,7 +38,7 @@ class Pushforward(Generic[K]):
     @cached_property
     def kernel(self) -> K:
         """The Jacobian-vector product."""
-        program = parsed(self.tangents.text, "<tangents>")
+        program = parsed(self.tangents.text, TANGENTS)
         session = Session(program, self.model.session.settings.along(self.tangents.given))
         return self.model.derive(session, program.defs[-1])
 

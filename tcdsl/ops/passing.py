@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.codegen.gradient.derivatives import GRADIENT
 from tcdsl.grammar.text import nodes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def passed_on(made: Gradient) -> tuple[str, ...]:
     adjoints = [given.name for given in made.given if given.output]
     if len(adjoints) != 1:
         return ()
-    definition = parsed(made.text, "<gradient>").defs[-1]
+    definition = parsed(made.text, GRADIENT).defs[-1]
     types = {p.name: p.type for p in (*definition.params, *definition.returns)}
     found = []
     for name, result in zip(made.wrt, definition.returns, strict=True):

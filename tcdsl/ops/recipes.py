@@ -15,6 +15,7 @@ from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.gradient.derivatives import FORWARD, GRADIENT
 from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
 from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
@@ -228,13 +229,13 @@ class Recipes:
         if made is None or not made.extra:
             plain: Op = self._forms.pure_op
             return plain
-        program = parsed(made.forward, "<forward pass>")
+        program = parsed(made.forward, FORWARD)
         meaning = self._of_gradients()
         forward = self._make(self._forms.name, self._session(program), program.defs[-1], meaning)
         codes = self._codes(made)
         kept = {n: OUTPUT + forward.returns.index(n) for n in made.kept}
         ways = []
-        for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
+        for text, known in ((parsed(made.text, GRADIENT), codes | kept), (whole(made), codes)):
             back = self._make(text.defs[-1].name, self._session(text), text.defs[-1], meaning)
             ways.append((back, back.text.unread_as_forms(tuple(known[p] for p in back.params))))
         every = dict.fromkeys(code for _, taken in ways for code in taken)
@@ -272,10 +273,10 @@ class Recipes:
         if made.extra:  # what is kept is no output: it is computed again
             return codes, whole(made)
         if made.kept:
-            forward = parse(made.forward, "<forward pass>").defs[0]
+            forward = parse(made.forward, FORWARD).defs[0]
             names = [r.name for r in forward.returns]
             codes |= {name: OUTPUT + names.index(name) for name in made.kept}
-        return codes, parsed(made.text, "<gradient>")
+        return codes, parsed(made.text, GRADIENT)
 
 
 def _wanted(variant: Variant, needs: int) -> tuple[str, ...]:

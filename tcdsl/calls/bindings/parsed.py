@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from tcdsl.calls.bindings.identity import keep_printed, printed
 from tcdsl.codegen.toolchain import records
+from tcdsl.grammar.check.made import tree_of
 from tcdsl.grammar.text.nodes import Program
 from tcdsl.grammar.text.plain import from_plain, plain
 from tcdsl.grammar.text.source import Source
@@ -43,7 +44,7 @@ def parsed(text: str, name: str = "<text>") -> Program:
 
     found = records.read("tree", (text,), decoded)
     if found is None:
-        found = parse()
+        found = tree_of(text, name) or parse()
         if (nodes := plain(found)) is not None:
             texts = [printed(definition) for definition in found.defs]
             records.write("tree", (text,), [nodes, texts], found.defs[-1].name)

@@ -50,7 +50,7 @@ def _text(checked: CheckedDef, parts: Sequence[Part]) -> str:
     params, returns = (
         [head(t.name, t.dtype, t.shape) for t in x] for x in (checked.params, checked.returns)
     )
-    return definition_text(checked.name, params, returns, parts)
+    return definition_text(checked.name, params, returns, parts, "<text>")
 
 
 def body_of(lines: str, returns: str = "S, T", params: str = PARAMS) -> list[str]:
