@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+_LARGE = 128  # rows
 
 
 class LinAlgError(RuntimeError):
@@ -67,6 +68,20 @@ def inverse_or_inf(array: Array) -> Array:
     found = np.linalg.inv(np.where(singular[..., None, None], np.eye(array.shape[-1]), array))
     made: Array = np.where(singular[..., None, None], np.inf, found).astype(array.dtype)
     return made
+
+
+def determinant(array: Array) -> Array:
+    """Return determinants; large ones of float32 by factors of that type, in half the time.
+
+    NumPy computes them in float64.
+    """
+    if array.dtype != np.float32 or array.ndim > 2 or len(array) < _LARGE:
+        return np.asarray(np.linalg.det(array))
+    factors, exchanged = factors_of_turned(array)
+    odd = np.count_nonzero(exchanged != np.arange(len(array))) % 2
+    with np.errstate(over="ignore"):
+        found = np.prod(np.diagonal(factors), dtype=np.float64)
+        return np.asarray(-found if odd else found).astype(np.float32)
 
 
 def cofactors(array: Array) -> Array:
@@ -216,6 +231,20 @@ def factored(array: Array) -> tuple[Array, Array, Array]:
             lu[at], found, info[at] = _routine("getrf", array)(array[at])
             pivots[at] = found + 1
     return lu, pivots, info
+
+
+def factors_of_turned(array: Array) -> tuple[Array, Array]:
+    """Return what getrf makes of the transpose of a matrix, shape (N, N), in its memory's order.
+
+    Returns
+    -------
+    factors : (N, N)
+        ``A = L U P``, both triangles in one matrix; U has ones in its diagonal.
+    exchanged : int (N)
+        The column with which each was exchanged, one after another.
+    """
+    turned, exchanged, _ = _routine("getrf", array)(array.T)
+    return turned.T, exchanged
 
 
 def factored_in_place_of_rows(array: Array) -> tuple[Array, Array, Array]:

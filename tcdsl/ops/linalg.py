@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import GRAD, INPUT, OUTPUT, Tensor, from_numpy
-from tcdsl.ops import lapack
+from tcdsl.ops import inverses, lapack
 from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import tril, triu
 from tcdsl.ops.joins import cat
@@ -66,7 +66,13 @@ def inverse(input: Tensor) -> Tensor:
         If one is singular.
     """
     check_matrices("linalg.inv", input, square=True)
-    return _inverted(input, lapack.inverse)
+    return _inverted(input, _inverses)
+
+
+def _inverses(array: Array) -> Array:
+    is_large = array.ndim == 2 and len(array) >= inverses.LARGE
+    found = inverses.inverse(array) if is_large else None
+    return lapack.inverse(array) if found is None else found
 
 
 def _inverted(input: Tensor, by: Callable[[Array], Array]) -> Tensor:
@@ -129,7 +135,7 @@ def det(input: Tensor) -> Tensor:
     The gradient is the matrix of cofactors, at singular matrices too; PyTorch's is 0 or NaN there.
     """
     check_matrices("linalg.det", input, square=True)
-    found = [np.linalg.det(array_of(input))]
+    found = [lapack.determinant(array_of(input))]
     return recorded("LinalgDet", (input,), found, _det_vjp, (INPUT, GRAD))[0]
 
 

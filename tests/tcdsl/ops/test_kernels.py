@@ -212,6 +212,7 @@ ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "embeddings.py",  # where bags begin; which rows are looked up
     "sorting.py",
     "matrices.py",
+    "inverses.py",  # what LAPACK has factored
 }
 
 
