@@ -71,14 +71,17 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     if not input.is_floating_point():
         raise not_for("poisson_cpu", input.dtype)
-    shape, rows = _rows(input)
-    rate: Any = rows[0]
     refused = "invalid Poisson rate, expected rate to be non-negative and below 1e12"
     if not input._device:
-        found = turns.poisson(rate, source_of(generator))
+        row = input.detach()
+        if row.ndim != 1:
+            row = row.reshape(-1)
+        found = turns.poisson(row, source_of(generator))
         if found is None:
             raise RuntimeError(refused)
-        return to(found.reshape(shape), input.dtype)
+        return found if input.ndim == 1 else found.reshape(input.shape)  # type: ignore[no-any-return]
+    shape, rows = _rows(input)
+    rate: Any = rows[0]
     if not ((rate >= 0) & (rate <= turns.LARGEST)).all().item():
         raise RuntimeError(refused)
     few = _poisson(rate.clamp(max=_SMALL), _uniform(rate, generator), _terms(_SMALL, _SMALL))

@@ -17,12 +17,14 @@ from tcdsl.ops.table import Family
 
 ops = Family(__file__)
 _poisson = ops.op("poisson_turns", vjp=None)
+_poisson_few = ops.op("poisson_few_turns", vjp=None)
 _poisson_needs = ops.op("poisson_needs", vjp=None)
 _binomial = ops.op("binomial_turns", vjp=None)
 _gamma = ops.op("gamma_turns", vjp=None)
 
 _PART = 1 << 16  # numbers are drawn at once
 _MOST = 1 << 14  # the same of those that may be given back
+_FEW = 10.0  # rate: below it products are counted
 LARGEST = 1e12  # rate: above it the logarithms of probabilities have too few digits
 _THIRD = 0.3333333432674408  # PyTorch's, of float32
 _BEGIN = 4.0  # a step of `gamma_turns`
@@ -50,41 +52,44 @@ def _of_some(is_some: Any, rows: tuple[Any, ...], others: Any, draw: Any) -> Any
 
 
 def poisson(rate: Any, source: Generator) -> Any:
-    """Draw numbers of events by rates, both of float64, shape (N,); None if a rate is none."""
+    """Draw numbers of events by rates, of one type, shape (N,); None if a rate is none."""
     if not rate.numel():
         return rate
-    total, least, greatest = (x.item() for x in _poisson_needs(rate))
+    total, least, greatest = _poisson_needs(rate).tolist()
     if not (least >= 0 and greatest <= LARGEST):
         return None
+    op = _poisson_few if greatest < _FEW else _poisson
+    if least > 0:
+        return _poisson_of_all(op, rate, total / rate.numel(), source)
 
     def draw(some: Any) -> Any:
-        return _poisson_of_all(some, total / max(1, some.numel()), source)
+        return _poisson_of_all(op, some, total / max(1, some.numel()), source)
 
-    return draw(rate) if least > 0 else _of_some(rate > 0, (rate,), rate * 0, draw)
+    return _of_some(rate > 0, (rate,), rate * 0, draw)
 
 
-def _poisson_of_all(rate: Any, each: float, source: Generator) -> Any:
-    """Draw by rates above 0, which take about so many numbers each.
+def _poisson_of_all(op: Any, rate: Any, each: float, source: Generator) -> Any:
+    """Draw by rates above 0, which take so many numbers each on average.
 
     As many are drawn at once, and what is not taken is given back.
     """
     made, at, count = rate, 0, rate.numel()
-    state: tuple[float, ...] = (-1.0, 1.0, 0.0)
+    state: Any = (-1.0, 1.0, 0.0)
     while at < count:
         few = (count - at) * each
-        n = min(int(few + 3 * few**0.5) + 8, _MOST)
-        size = min(count - at, n)
-        numbers = rate.new_empty(n)
-        words = drawing.lent(numbers, source)
+        n = min(int(few + 2 * few**0.5) + 8, _MOST)
+        size = min(count - at, int(n / each) + 1)
+        words = source.row(2 * n)
         rates = rate if size == count else rate.narrow(0, at, size)
-        drawn, after, *rest, used = _poisson(rates, numbers, *state)
-        source.give_back(words, 2 * (n - used.item()))
-        done = after.item()
+        drawn, after = op(rates, words.view(n, 2), *state)
+        done, used, *state = after.tolist()
+        if used < n:
+            source.give_back(words, 2 * (n - int(used)))
         if done == count:
             return drawn
         made = rate.new_empty(count) if made is rate else made
         made.narrow(0, at, size).copy_(drawn)
-        at, state = at + done, tuple(r.item() for r in rest)
+        at += int(done)
     return made
 
 

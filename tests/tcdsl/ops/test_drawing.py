@@ -108,8 +108,18 @@ def test_draws_of_as_many_numbers_as_they_need_are_pytorchs() -> None:
         return m.cat(made)
 
     _same(lambda m: m.poisson(m.tensor(rates)))
+    _same(lambda m: m.poisson(m.tensor(rates).view(10, 12).t()))
     _same(lambda m: m.binomial(m.tensor(trials * 20), m.tensor(chances * 20)))
     _same(gammas, 1e-12)
+
+
+@pytest.mark.torch
+@pytest.mark.wide
+@pytest.mark.parametrize("rates", [[0.3, 2.5], [8.0, 30.0, 12.0]])
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_events_of_many_rates_are_drawn_in_parts(rates: list[float], name: str) -> None:
+    """As many numbers are taken as events need, so that those drawn next are PyTorch's as well."""
+    _same(lambda m: m.poisson(m.tensor(rates * 5000, dtype=getattr(m, name))))
 
 
 # Terms of rounding: sizes of the numbers, here below 8, times a few units in the last place.

@@ -213,6 +213,7 @@ ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "sorting.py",
     "matrices.py",
     "inverses.py",  # what LAPACK has factored
+    "turns.py",  # how many numbers draws took
 }
 
 
