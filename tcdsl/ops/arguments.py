@@ -31,6 +31,14 @@ def listed(given: Any) -> Any:
     return given.tolist() if isinstance(given, Tensor) else given
 
 
+def asked_once(known: Callable[..., Any], *given: Any) -> Any:
+    """Call a function that remembers what it was asked; lists, which are no keys, go as tuples."""
+    try:
+        return known(*given)
+    except TypeError:
+        return known(*(tuple(x) if isinstance(x, list) else x for x in given))
+
+
 def listed_as(name: str) -> Callable[[Function], Function]:
     """Let a function of a tensor and sizes, or dimensions, one by one take them by name as a list.
 

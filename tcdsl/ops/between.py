@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tcdsl.core import Tensor, made_by
@@ -160,8 +161,22 @@ def chain_matmul(*matrices: Any) -> Tensor:
 
 def chained(matrices: list[Tensor]) -> Tensor:
     """Multiply by the cheapest brackets, which are found for all parts of the chain."""
-    sizes = [int(m.shape[0]) for m in matrices] + [int(matrices[-1].shape[1])]
-    count = len(matrices)
+    if len(matrices) < 2:
+        return matrices[0]
+    sizes = *[m.shape[0] for m in matrices], matrices[-1].shape[1]
+    parts = list(matrices)
+    for i, j in _products(sizes):
+        parts[i] = matmul(parts[i], parts[j])
+    return parts[0]
+
+
+@lru_cache(maxsize=4096)
+def _products(sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return which parts of a chain are multiplied, one product after another.
+
+    A part is known by its first matrix.
+    """
+    count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     cut: dict[tuple[int, int], int] = {}
     for length in range(1, count):
@@ -174,12 +189,14 @@ def chained(matrices: list[Tensor]) -> Tensor:
             cost[i, j] = min(works)
             cut[i, j] = i + works.index(cost[i, j])
 
-    def product(i: int, j: int) -> Tensor:
-        if i == j:
-            return matrices[i]
-        return matmul(product(i, cut[i, j]), product(cut[i, j] + 1, j))
+    def products(i: int, j: int) -> Iterator[tuple[int, int]]:
+        if i < j:
+            k = cut[i, j]
+            yield from products(i, k)
+            yield from products(k + 1, j)
+            yield i, k + 1
 
-    return product(0, count - 1)
+    return tuple(products(0, count - 1))
 
 
 @wide

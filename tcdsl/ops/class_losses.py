@@ -67,6 +67,10 @@ def _of_classes(
     input: Tensor, target: Tensor, *, is_entropy: bool = False
 ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
     """Return scores (N, C, L), classes (N, L), both without L where all is; and losses' shape."""
+    if target.dtype is int64 and target.ndim == 1 and input.ndim == 2:
+        rows = target.shape
+        if rows[0] == input.shape[0]:
+            return input, target, rows
     if target.dtype not in (int64, uint8):
         if is_entropy:
             _check_batches(input, target)
@@ -153,7 +157,7 @@ def nll_loss(
     if weight is not None and how == "mean" and not weight.requires_grad:
         op = _op("nll_weighted_mean", classes.ndim)
         mean, _ = op(scores, classes, weight, ignore_index)
-        return made_by(mean, name_by_form("nll", (scores,)) or "")
+        return mean  # type: ignore[no-any-return]
     if weight is None:
         elements = _op("nll", classes.ndim)(scores, classes, ignore_index)
     else:

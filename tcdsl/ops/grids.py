@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import wide
@@ -60,19 +60,28 @@ def grid_sample(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
             f"but got: '{mode}'"
         )
-    _check(input, grid, mode)
-    image, places = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
-    op = _sample(mode, input.ndim, edge, bool(align_corners), math.prod(image) < _INT32)
-    if input.ndim == 4:
+    shape, places = input.shape, grid.shape
+    op, image = _known(mode, edge, bool(align_corners), shape, places)
+    if len(shape) == 4:
         return op(input.flatten(2), grid, *image)  # type: ignore[no-any-return]
     made = op(input.flatten(2), grid.flatten(1, -2), *image)
-    return made.unflatten(2, places)  # type: ignore[no-any-return]
+    return made.unflatten(2, places[1:-1])  # type: ignore[no-any-return]
 
 
-def _check(input: Tensor, grid: Tensor, mode: str) -> None:
+@lru_cache(maxsize=4096)
+def _known(
+    mode: str, edge: int, align: bool, shape: tuple[int, ...], places: tuple[int, ...]
+) -> tuple[Op, tuple[int, ...]]:
+    """Return the op for images and a grid of these shapes, and the images' sizes."""
+    _check(list(shape), list(places), mode)
+    image = tuple(shape[2:])
+    return _sample(mode, len(shape), edge, align, math.prod(image) < _INT32), image
+
+
+def _check(shape: list[int], places: list[int], mode: str) -> None:
     """Refuse shapes that do not go together."""
-    shape, places = list(input.shape), list(grid.shape)
-    if input.ndim not in (4, 5) or grid.ndim != input.ndim:
+    rank = len(shape)
+    if rank not in (4, 5) or len(places) != rank:
         raise RuntimeError(
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but "
             f"got input with sizes {shape} and grid with sizes {places}"
@@ -82,9 +91,9 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
             "grid_sampler(): expected grid and input to have same batch size, but got input with "
             f"sizes {shape} and grid with sizes {places}"
         )
-    if places[-1] != input.ndim - 2:
+    if places[-1] != rank - 2:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but "
+            f"grid_sampler(): expected grid to have size {rank - 2} in last dimension, but "
             f"got grid with sizes {places}"
         )
     for d, n in enumerate(shape[2:], 2):
@@ -93,7 +102,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
                 "grid_sampler(): expected input to have non-empty spatial dimensions, but input "
                 f"has sizes {shape} with dimension {d} being empty"
             )
-    if mode == "bicubic" and input.ndim == 5:
+    if mode == "bicubic" and rank == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 

@@ -125,6 +125,7 @@ _BY_FORM: dict[str, Callable[[Operands], str]] = {
     "nll": _nll,
     "nll_mean": _nll,
     "nll_weighted": _nll,
+    "nll_weighted_mean": _nll,
     "sub": _of_numbers("SubBackward0", "RsubBackward1"),
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from tcdsl.core import Tensor, made_by
+from tcdsl.core import Op, Tensor, made_by
+from tcdsl.ops.arguments import asked_once
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import permute
 
@@ -59,8 +61,19 @@ def unfold(
         )
     if input.ndim == 3:
         return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)  # type: ignore[no-any-return]
-    n, c, h, w = input.shape
-    (oh, ow), named = _windows((h, w), kernel_size, dilation, padding, stride)
+    n, c, *image = input.shape
+    settings = kernel_size, dilation, padding, stride
+    op, each, count = asked_once(_unfolded, tuple(image), *settings)
+    return made_by(op(input).view(n, c * each, count), "Im2ColBackward0")
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _unfolded(
+    size: tuple[int, int], kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
+) -> tuple[Op, int, int]:
+    """Return the op, how many elements a window has, and how many windows there are."""
+    h, w = size
+    (oh, ow), named = _windows(size, kernel_size, dilation, padding, stride)
     if oh < 1 or ow < 1:
         raise RuntimeError(
             f"Given input with spatial size ({h}, {w}), kernel_size={_two(kernel_size)}, "
@@ -69,8 +82,7 @@ def unfold(
         )
     kh, kw = _two(kernel_size)
     op = _columns.with_generics(KH=kh, KW=kw, OH=oh, OW=ow, **named)
-    made: Tensor = op(input).view(n, c * kh * kw, oh * ow)
-    return made_by(made, "Im2ColBackward0")
+    return op, kh * kw, oh * ow
 
 
 def fold(
@@ -97,9 +109,26 @@ def fold(
             input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride
         ).squeeze(0)
         return made
+    n, rows, count = input.shape
+    size = tuple(output_size) if isinstance(output_size, list) else output_size  # often it is
+    settings = size, kernel_size, dilation, padding, stride
+    op, windows = asked_once(_folded, rows, count, *settings)
+    return made_by(op(input.reshape(n, *windows)), "Col2ImBackward0")
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _folded(
+    rows: int,
+    count: int,
+    output_size: Pair,
+    kernel_size: Pair,
+    dilation: Pair,
+    padding: Pair,
+    stride: Pair,
+) -> tuple[Op, tuple[int, ...]]:
+    """Return the op, and what shape the columns of an image have as windows."""
     (h, w), (kh, kw) = _two(output_size), _two(kernel_size)
     (oh, ow), named = _windows((h, w), kernel_size, dilation, padding, stride)
-    n, rows, count = input.shape
     if rows % (kh * kw):
         raise RuntimeError(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
@@ -113,8 +142,7 @@ def fold(
             f"input.size(2)={count}."
         )
     op = _images.with_generics(H=h, W=w, **named)
-    made = op(input.reshape(n, rows // (kh * kw), kh, kw, oh, ow))
-    return made_by(made, "Col2ImBackward0")
+    return op, (rows // (kh * kw), kh, kw, oh, ow)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
