@@ -45,7 +45,13 @@ _FLAGS = (
 # nothing in most kernels, none by 1.3 % of its time, and are a fifth of the work on products that
 # pack.
 _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
-    "gcc": ("-fno-tree-slp-vectorize", "-fno-version-loops-for-strides"),
+    # expensive: below -O2 it leaves the upper halves of registers in use, where some processors
+    # take 30 times as long for each function of libm, until a kernel clears them
+    "gcc": (
+        "-fno-tree-slp-vectorize",
+        "-fno-version-loops-for-strides",
+        "-fexpensive-optimizations",
+    ),
     "clang": ("-Wno-pass-failed",),
     "zig": ("-Wno-pass-failed", "-fno-sanitize=undefined"),
 }
