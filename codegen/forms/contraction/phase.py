@@ -302,7 +302,8 @@ def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Task
     if panel.problem.statement.is_ragged:
         return _ragged_passes(panel, g, kernels, block, resumes=resumes)
     if k is not None and depth is not None and depth >= k:
-        flags = LAST if resumes else FIRST | LAST
+        goes_on = resumes or panel.base is not None  # from which the only pass goes on
+        flags = LAST if goes_on else FIRST | LAST
         return one_pass(panel, g, kernels, block, DepthPass(b.c64(0), x.k, b.c64(flags)))
     k0 = panel.var("k0")
     where = Lets(panel.var)

@@ -181,6 +181,18 @@ def test_bits_do_not_depend_on_sizes_that_are_known_nor_on_threads() -> None:
         assert other[0].tobytes() == first[0].tobytes()
 
 
+@pytest.mark.parametrize("k", [40, 1200, 2100])
+def test_what_is_added_is_added_once(k: int) -> None:
+    """Sums of one pass, of one in parts, of two; a matrix, a row."""
+    text = (
+        "def f(int8(M,K) A, int8(K,N) B, int32({0}) c) -> (int32(M,N) O) "
+        "{{ O(m,n) +=! int32(A(m,k)) * int32(B(k,n)) O(m,n) = O(m,n) + c({1}) }}"
+    )
+    a, b = operand("int8", (34, k)), operand("int8", (k, 18))
+    c = np.arange(34 * 18, dtype=np.int32).reshape(34, 18)
+    check([problem(text.format("M,N", "m,n"), a, b, c), problem(text.format("N", "n"), a, b, c[1])])
+
+
 def others() -> Iterator[Problem]:
     """Yield products whose operands lie otherwise, and with something behind the sum."""
     for dtype, of in (("int8", "int32"), ("bfloat16", "float")):
@@ -205,9 +217,14 @@ def others() -> Iterator[Problem]:
             operand(dtype, (6, 7, 8, 9)), operand(dtype, (21, 9, 7)),
         )  # fmt: skip
         yield problem(
+            f"def f({dtype}(M,K) A, {dtype}(K,N) B) -> ({of}(M,N) O) "
+            f"{{ O(m,n) += {of}(A(m,k)) * {of}(B(k,n)) }}",
+            operand(dtype, (34, 1200)), operand(dtype, (1200, 18)),
+        )  # fmt: skip
+        yield problem(
             f"def f({dtype}(M,K) A, {dtype}(K,N) B, {of}(M,N) c) -> ({of}(M,N) O) "
             f"{{ O(m,n) +=! {of}(A(m,k)) * {of}(B(k,n)) O(m,n) = O(m,n) + c(m,n) }}",
-            operand(dtype, (34, 1200)), operand(dtype, (1200, 18)),
+            operand(dtype, (34, 600)), operand(dtype, (600, 18)),
             np.ones((34, 18), "int32" if of == "int32" else "float32"),
         )  # fmt: skip
 
