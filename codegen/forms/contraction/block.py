@@ -28,7 +28,11 @@ from tcdsl.codegen.forms.contraction.tiles import (
     rows_of_a,
     tiles,
 )
-from tcdsl.codegen.forms.contraction.words import LEAST_EXPONENTS
+from tcdsl.codegen.forms.contraction.words import (
+    LEAST_EXPONENTS,
+    LEAST_OF_ZEROS,
+    TILED_COLUMNS,
+)
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -45,6 +49,8 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
 )
 from tcdsl.grammar.types.dtypes import UINT16
+
+_LOOKED_AT = 8 * TILED_COLUMNS  # columns of panels that are packed before they are looked at
 
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
@@ -93,7 +99,12 @@ def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
 def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
     p = panel.problem
-    head = None if panel.is_near(p.b) else _panels(panel, g, block, now)
+    if _is_looked_at(panel) and panel.is_tiled:
+        head: Stmt | None = _looked_at_panels(panel, g, block, now)
+    else:
+        head = None if panel.is_near(p.b) else _panels(panel, g, block, now)
+        if _is_looked_at(panel):
+            head = b.block(head, Let(panel.var("least_b"), _least_of_words(panel, "b", block, now)))
     if panel.packs_all_rows:
         head = b.block(head, packing(panel, "a", g, block, now))
 
@@ -131,6 +142,25 @@ def _panels(panel: Panel, g: Blocking, block: TaskBlock, now: DepthPass) -> Stmt
     return If(b.compare("==", g.pack_b, AHEAD), Assign(held, kept), own)
 
 
+def _looked_at_panels(panel: Panel, g: Blocking, block: TaskBlock, now: DepthPass) -> Stmt:
+    """Return what packs b, some panels at a time, and looks at these while they are nearby."""
+    j, least = panel.var("panels_at"), panel.var("least_b")
+    names = Lets(panel.var)
+    columns = names.let("panel_columns", b.min64(_LOOKED_AT, b.sub(block.columns, j)))
+    some = replace(block, n0=b.add(block.n0, j), columns=columns)
+    to = b.offset(area(panel, "packed_b"), b.mul(j, now.depth))
+    here = Call("tc_least_bf16", (to, b.mul(columns, now.depth)), I64)
+    each = b.block(
+        names.stmts,
+        packing(panel, "b", g, some, now, to=to),
+        Assign(least, b.min64(least, here)),
+    )
+    return b.block(
+        Let(least, b.c64(LEAST_OF_ZEROS), mutable=True),
+        b.loop(j, 0, block.columns, each, step=_LOOKED_AT),
+    )
+
+
 def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
     """Return the packer of an operand, whose panels run along a fused index."""
     k = panel.problem.k
@@ -150,23 +180,29 @@ def looked_through(
     panel: Panel, g: Blocking, part: TaskBlock, now: DepthPass
 ) -> tuple[list[Stmt], Expr]:
     """Return what looks at words, and the flags for them: they may have to be widened."""
-    if panel.words is None or panel.words.widening is None:
+    if not _is_looked_at(panel):
         return [], now.flags
-
-    def packed(name: str, count: Expr) -> Expr:
-        words = b.mul(count, now.depth)
-        return Call("tc_least_bf16", (area(panel, f"packed_{name}"), words), I64)
-
-    least = [packed("a", part.rows), packed("b", part.columns)]
+    least_a = _least_of_words(panel, "a", part, now)
     if panel.is_tiled:  # they may lie where they are
         held, at = area(panel, "packed_a"), (part.m0, now.k0)
         first, row, _ = rows_of_a(panel, g, panel.extents(), held, part.rows, at, now.depth)
-        least[0] = Call("tc_least_rows_bf16", (first, row, part.rows, now.depth), I64)
+        least_a = Call("tc_least_rows_bf16", (first, row, part.rows, now.depth), I64)
     names = Lets(panel.var)
-    both = names.let("least", b.add(*least))
+    both = names.let("least", b.add(least_a, panel.var("least_b")))
     fits = b.compare(">=", both, LEAST_EXPONENTS)
     flags = b.select(fits, now.flags, Bin("|", now.flags, b.c64(WIDENS), I64))
     return names.stmts, names.let("word_flags", flags)
+
+
+def _is_looked_at(panel: Panel) -> bool:
+    """Whether there are words that their function takes for zero."""
+    return panel.words is not None and panel.words.widening is not None
+
+
+def _least_of_words(panel: Panel, name: str, part: TaskBlock, now: DepthPass) -> Expr:
+    """Return the least exponent among packed words of a, "a", or of b."""
+    words = b.mul(part.rows if name == "a" else part.columns, now.depth)
+    return Call("tc_least_bf16", (area(panel, f"packed_{name}"), words), I64)
 
 
 def kept_panels(panel: Panel, block: TaskBlock, k0: Expr, behind: Expr | None = None) -> Expr:
@@ -188,10 +224,12 @@ def packing(
     block: TaskBlock,
     now: DepthPass,
     width: Expr | None = None,
+    to: Expr | None = None,
 ) -> Stmt | None:
     """Return the packing of the block of an operand, if it is packed.
 
-    width: of a panel, by default that of a register tile.
+    width: of a panel, by default that of a register tile. to: where it goes, by default to the
+    beginning of its area.
     """
     p = panel.problem
     if width is None:
@@ -213,12 +251,12 @@ def packing(
         else:
             directions.append(stride)
             source = b.offset(source, b.mul(low, stride))
-    args = [source, *directions, area(panel, f"packed_{name}"), depth, count, width]
+    to = area(panel, f"packed_{name}") if to is None else to
+    args = [source, *directions, to, depth, count, width]
     if spec.unit == "batch":
         args += [next(d for n, _, d in _apart(panel, g) if n == f"packed_{name}"), block.batches]
-    to = packer_params(spec)[0].type
     if panel.words is not None and panel.stored(x) != spec.source:
-        args[0] = Cast(args[0], to)
+        args[0] = Cast(args[0], packer_params(spec)[0].type)
     if spec.unit in ("far_x", "far_k"):
         args.append(panel.extent((along if spec.unit == "far_x" else p.k)[1:]))
     assert len(args) == len(packer_params(spec))

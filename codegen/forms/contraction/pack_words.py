@@ -37,6 +37,7 @@ from tcdsl.codegen.loops.build import (
     i64,
     load,
     loop,
+    max64,
     min64,
     mul,
     offset,
@@ -62,6 +63,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.grammar.types.dtypes import INT32
 
 _I32 = Scalar(INT32)
+_TOGETHER = 8  # rows of words of all panels before the next
 _FLIP = -0x7F7F7F80  # 0x80 in each byte
 
 
@@ -73,6 +75,9 @@ def word_packer(name: str, p: Packer) -> Function:
         return Function(name, packer_params(p), block(length, _rows(p, word)), "helper")
     j, left, packed, width = i64("j"), i64("left"), packed_at(p), i64("width")
     words = i64("words")
+    if p.unit == "x" and not (p.x_table or p.k_table or word.starts):
+        length = Let(words, ceil_div(i64("depth"), word.count))
+        return Function(name, packer_params(p), block(length, _woven_panels(p, word)), "helper")
     panel = block(
         Let(left, min64(width, sub(i64("count"), j))),
         assign(packed, offset(packed, left)) if word.starts else None,
@@ -176,9 +181,32 @@ def _rows_turned(p: Packer, word: Word) -> Stmt:
     )
 
 
-def _weave(p: Packer, word: Word) -> Stmt:
-    """Return the panel of a source whose neighbours along x are vectors."""
+def _woven_panels(p: Packer, word: Word) -> Stmt:
+    """Return all panels of a source whose neighbours along x are vectors, a few rows at a time.
+
+    A panel has a part of a line or one of each row, and rows are pages apart.
+    """
+    j, left, first, words = i64("j"), i64("left"), i64("first"), i64("words")
+    panel = pointer("panel", p.dtype)
+    each = block(
+        Let(left, min64(i64("width"), sub(i64("count"), j))),
+        Let(panel, offset(packed_at(p), mul(words, j))),
+        _weave(p, word, panel, first, min64(add(first, _TOGETHER), words)),
+    )
+    panels = loop(j, 0, i64("count"), each, step=i64("width"))
+    return loop(first, 0, words, panels, step=_TOGETHER)
+
+
+def _weave(
+    p: Packer,
+    word: Word,
+    panel: Var | None = None,
+    first: Expr | None = None,
+    end: Expr | None = None,
+) -> Stmt:
+    """Return the panel of a source whose neighbours along x are vectors, of rows first .. end."""
     w, x, left, whole = i64("w"), i64("x"), i64("left"), i64("whole")
+    panel, first, end = panel or packed_at(p), first or c64(0), end or i64("words")
     source = pointer("source", p.source, const=True)
     line, to = pointer("line", p.source, const=True), pointer("to", p.dtype)
     steps, vector = i64("steps"), p.vector
@@ -193,7 +221,7 @@ def _weave(p: Packer, word: Word) -> Stmt:
         return [
             Let(steps, steps_here),
             Let(line, offset(source, add(i64("j"), mul(w, word.count, i64("k_stride"))))),
-            Let(to, offset(packed_at(p), mul(w, left))),
+            Let(to, offset(panel, mul(w, left))),
             loop(
                 x,
                 0,
@@ -210,8 +238,8 @@ def _weave(p: Packer, word: Word) -> Stmt:
         Let(whole, sub(left, Bin("%", left, c64(p.lanes), left.type))),
         Let(last, intrinsic("tc_tail", vector, sub(left, whole), type=last.type)),
         Let(full, div(i64("depth"), word.count)),
-        loop(w, 0, full, lines(c64(word.count))),
-        loop(w, full, i64("words"), lines(rest)),
+        loop(w, first, min64(full, end), lines(c64(word.count))),
+        loop(w, max64(full, first), end, lines(rest)),
     )
 
 

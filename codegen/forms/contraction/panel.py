@@ -203,6 +203,10 @@ class Panel:
         stride = x.linear(fused)
         return None if stride is None else self.size(stride)
 
+    def in_steps(self, row: Expr) -> Expr:
+        """Return a distance of rows of a in steps of the schedule, where they are read as words."""
+        return b.ceil_div(row, self.per_step) if self.is_tiled else row
+
     def extents(self) -> Extents:
         """Return what the schedule depends on."""
         p = self.problem
@@ -216,7 +220,7 @@ class Panel:
             m=self.extent(p.m),
             n=self.extent(p.n),
             k=b.ceil_div(self.extent(p.k), self.per_step),
-            a_row=None if a_row is None else self.size(a_row),
+            a_row=None if a_row is None else self.in_steps(self.size(a_row)),
             a_k_unit=a_k is not None and a_k == ONE,
             packs_a=not self.rows_lie
             and (widens_a or a_row is None or a_k is None or near[0] or self.words is not None),
@@ -328,7 +332,8 @@ class Panel:
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.waits:
-            bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
+            rows = g.mb if self.is_tiled else g.mr
+            bytes_of.append(("stage", b.mul(rows, g.nv, self.lanes * size)))
         sums = b.mul(g.mc, self.stretch(g), size)
         if b.value_of(g.method) is None:
             sums = b.select(b.compare("==", g.method, STREAM), sums, b.c64(0))

@@ -13,7 +13,7 @@ from math import isqrt
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.dot import CHUNK
-from tcdsl.codegen.forms.contraction.words import TILE, TILED_COLUMNS, TILED_ROWS
+from tcdsl.codegen.forms.contraction.words import TILE, TILED_COLUMNS, TILED_PASS, TILED_ROWS
 from tcdsl.codegen.loops.build import (
     add,
     all_of,
@@ -40,7 +40,6 @@ STORE = 4  # half cycles of an accumulator on its way out
 MOVE = 16  # half cycles of a row of a panel on its way from where it lies
 APART = 4  # half cycles more of a step that reads its rows of a from a line of its own
 PASS = 512  # deepest pass: longer sums are cut into even ones
-TILED_PASS = 256  # of words in tiles: a panel of 32 columns, in the first level
 SHAPE = 400  # half cycles of giving tiles a shape and giving them back
 TILED_PACKING = 64  # points of a sum by tiles in whose time a word is packed
 ACROSS = 26  # half cycles of the sum across the lanes of a vector, and its share of a call
@@ -158,7 +157,8 @@ def tile_cost(
         mul(whole_n, step(rows, nv)),
         step(rows, vectors),
     )
-    passes = name("passes", ceil_div(max64(x.k, 1), pass_depth(x)))
+    deep = c64(TILED_PASS) if x.is_tiled else pass_depth(x)
+    passes = name("passes", ceil_div(max64(x.k, 1), deep))
     calls = mul(add(whole_m, 1), add(whole_n, 1), passes, add(mul(mr, nv, STORE), CALL))
     if x.is_tiled:  # whose lines are read meanwhile
         return name("total", add(mul(steps, x.k), calls, mul(passes, SHAPE)))
@@ -262,9 +262,9 @@ def pass_depth(x: Extents) -> Expr:
     """Return the depth of a pass along k."""
     if x.whole:
         return max64(x.k, 1)
-    deepest, unit = (TILED_PASS, TILE) if x.is_tiled else (PASS, 8)
-    even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), deepest)), unit), unit)
-    return select(compare("<=", x.k, deepest), max64(x.k, 1), even)
+    unit = TILE if x.is_tiled else 8
+    even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), PASS)), unit), unit)
+    return select(compare("<=", x.k, PASS), max64(x.k, 1), even)
 
 
 def least_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr) -> Expr:
@@ -284,7 +284,10 @@ def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr
     """
     width = mul(nv, x.lanes)
     beyond = (8 if machine.has_few_registers else 2) * machine.l2_bytes
-    room = select(compare("!=", pack_a, 0), c64(beyond), c64(machine.l2_bytes // 2))
+    packs_rows = compare("!=", pack_a, 0)
+    if x.is_tiled:  # else every task looks through the rows of a for itself, or packs them
+        packs_rows = compare(">", mul(x.m, kc, x.bytes), machine.l2_bytes // 4)
+    room = select(packs_rows, c64(beyond), c64(machine.l2_bytes // 2))
     most = div(room, mul(kc, x.bytes))
     together = _together(x, machine, kc, of_operand=x.near[1])
     columns = div(most if together is None else min64(most, together), width)
@@ -309,7 +312,7 @@ def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, m
     """
     if x.near[0]:
         return mc
-    room = machine.l2_bytes * 3 // 4
+    room = machine.l2_bytes * 3 // (8 if x.is_tiled else 4)  # in tiles, sums lie beside it
     row = mul(kc, x.bytes)
     if x.a_row is not None and not x.packs_a:
         # what lies between rows that are a power of two apart is taken from others

@@ -170,5 +170,5 @@ def numbers(ctx: Context, panel: Panel) -> Extents:
         m=m,
         n=n,
         k=b.ceil_div(k, panel.per_step),
-        a_row=None if row is None else stride,
+        a_row=None if row is None else panel.in_steps(stride),
     )

@@ -13,6 +13,7 @@ from tcdsl.codegen.forms.contraction.panel import LINE, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
+from tcdsl.codegen.forms.contraction.words import TILED_PASS
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -109,38 +110,48 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     m, n = b.add(block.m0, i), b.add(block.n0, j)
     place = (m, n, rows, columns)
     depths = Depths(panel, block.at)
+    part = _part_of_pass(panel, now)
     if panel.problem.statement.is_ragged and depths.by_row:
         run = _ragged_tile(panel, g, kernels, block, now, place, depths, vectors)
     else:
-        run = kernels.run(rows, vectors, _tile_args(panel, g, kernels, block, now, place))
+        run = kernels.run(rows, vectors, _tile_args(panel, g, kernels, block, now, place, part))
     shape, before, after = _shaped(panel, now, rows, columns)
+    sums = _sums_at(panel, g, block, place)
     unstages = panel.has_stage and not panel.is_near(panel.problem.c)
     last = None
     if panel.has_pass:
         finishes = _is_last(now)
         if panel.base is not None:
             finishes = b.all_of(finishes, b.compare("!=", now.k0, 0))
-        last = b.when(finishes, finish_call(panel, _sums_at(panel, g, block, place), place))
-    walk = b.loop(
-        j,
-        0,
-        block.columns,
-        outside.stmts,
-        b.loop(
-            i,
-            0,
-            block.rows,
-            inside.stmts,
-            fetched(panel, now, place) if panel.has_pass else None,
-            shape,
-            run,
-            last,
-            unstage(panel, (area(panel, "stage"), width), place) if unstages else None,
-            step=g.mr,
-        ),
-        step=width,
+        last = b.when(finishes, finish_call(panel, sums, place))
+    behind = b.block(last, unstage(panel, sums, place) if unstages else None)
+    ahead_of_it = fetched(panel, now, place) if panel.has_pass else None
+    if part is not None:
+        is_end = b.compare(">=", b.add(part.skip, TILED_PASS), now.depth)
+        ahead_of_it = None if ahead_of_it is None else b.when(is_end, ahead_of_it)
+        behind = b.when(is_end, behind)
+    rows_of_tiles: Stmt = b.loop(
+        i, 0, block.rows, inside.stmts, ahead_of_it, shape, run, behind, step=g.mr
     )
+    if part is not None:  # without any k the sums are zero
+        depth = b.max64(now.depth, 1)
+        rows_of_tiles = b.loop(panel.var("skip"), 0, depth, rows_of_tiles, step=TILED_PASS)
+    walk = b.loop(j, 0, block.columns, outside.stmts, rows_of_tiles, step=width)
     return b.block(before, walk, after)
+
+
+def _part_of_pass(panel: Panel, now: DepthPass) -> TilePart | None:
+    """Return the part of a pass that all rows have before the next: of words in tiles, if deep.
+
+    Its part of a panel stays in the first level, and sums go on where they have come to.
+    """
+    known = b.value_of(now.depth)
+    if not panel.is_tiled or (known is not None and known <= TILED_PASS):
+        return None
+    skip = panel.var("skip")
+    start = Bin("&", now.flags, b.c64(~FIRST), I64)
+    flags = b.select(b.compare("==", skip, 0), now.flags, start)
+    return TilePart(b.c64(0), skip, b.min64(TILED_PASS, b.sub(now.depth, skip)), flags)
 
 
 def _shaped(
@@ -236,7 +247,9 @@ def _sums_at(panel: Panel, g: Blocking, block: TaskBlock, place: Place) -> tuple
         row, column = b.add(block.cut, panel.var("i")), panel.var("j")
         return b.offset(of_batch(panel, "stage"), b.add(b.mul(row, g.nc), column)), g.nc
     if panel.waits:
-        return area(panel, "stage"), b.mul(g.nv, panel.lanes)
+        width = b.mul(g.nv, panel.lanes)
+        stage = area(panel, "stage")
+        return b.offset(stage, b.mul(panel.var("i"), width)) if panel.is_tiled else stage, width
     return reach(panel, "c", panel.problem.c, True, m, n)
 
 
@@ -319,6 +332,8 @@ def _tile_args(
         walk(b.c64(0), strides.b_k)
     else:
         inside = b.add(b.mul(part.skip, rows), part.row)
+        if panel.is_tiled:
+            inside = part.skip
         row_in_block = b.add(block.cut, i) if panel.packs_all_rows else i
         held = b.offset(packed_a, b.add(b.mul(row_in_block, depth), inside))
         walks(*rows_of_a(panel, g, x, held, rows, (m, k0), depth))
@@ -339,7 +354,7 @@ def _tile_args(
     args.append(b.offset(to, b.mul(part.row, row)))
     walk(row, strides.c_row)
     if strides.has_base:
-        args += _base(panel, now, place, args[-2:])
+        args += _base(panel, k0, place, args[-2:])
     args += [part.depth, with_distance(panel, kernels.machine, part.flags), columns]
     *rows_ahead, panel_ahead = ahead(panel, g, kernels.machine)
     args += rows_ahead if "a" in strides.asks else []
@@ -349,7 +364,7 @@ def _tile_args(
     return tuple(args)
 
 
-def _base(panel: Panel, now: DepthPass, place: Place, to: list[Expr]) -> tuple[Expr, Expr]:
+def _base(panel: Panel, k0: Expr, place: Place, to: list[Expr]) -> tuple[Expr, Expr]:
     """Return where what a tile goes on from lies, and the stride of its rows; to: the sums.
 
     The first pass goes on where it is the last too: what is added to several comes behind them, so
@@ -360,7 +375,7 @@ def _base(panel: Panel, now: DepthPass, place: Place, to: list[Expr]) -> tuple[E
     if base is None:
         return there, row
     first = reach(panel, base.param, base.operand, True, *place[:2])
-    is_first = b.compare("==", now.k0, 0)
+    is_first = b.compare("==", k0, 0)
     return b.select(is_first, first[0], there), b.select(is_first, first[1], row)
 
 

@@ -30,7 +30,9 @@ from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, INT8, INT16, INT32, UI
 BYTES, BFLOATS = "bytes", "bfloat16"  # in `Machine.dots`: quads of bytes, pairs of bfloat16
 TILES = "tiles"  # in `Machine.dots`: tiles of either
 TILE = 16  # rows, columns and words of a tile
+TILED_PASS = 256  # words along k of which a panel of 32 columns stays in the first level
 TILED_ROWS = TILED_COLUMNS = 2 * TILE  # of a micro-kernel
+LEAST_OF_ZEROS = 511  # what a look at words finds where all are zero
 LEAST_EXPONENTS = 2 * 127 + 2 * 7 - 126  # twice the bias, the bits after the point, the least
 
 
