@@ -117,6 +117,34 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
   TC_EVERY(NL##f64, f64, NL, 4) TC_EVERY(NL##i64, i64, NL, 4)
 TC_EXPAND(TC_EVERIES, TC_VL_f32, TC_VL_f64)
 
+/* Lanes of K vectors by turns, K * n of them at p: lane 0 of each, lane 1 of each. Where K is below 4
+ * the last vectors are not looked at. */
+#define TC_TURN_2(N, K, k, i)                                                                     \
+  (((k) * N + (i)) % K == 0 ? ((k) * N + (i)) / K : ((k) * N + (i)) % K == 1 ? N + ((k) * N + (i)) / K : 0)
+#define TC_TURN_3(N, K, k, i) (((k) * N + (i)) % K == 2 ? N + ((k) * N + (i)) / K : (i))
+#define TC_TURN_4(N, K, k, i) (((k) * N + (i)) % K == 3 ? N + ((k) * N + (i)) / K : (i))
+#define TC_TURNS_2(S, N, K, k) __builtin_shufflevector(a, b, TC_LANES_##N(TC_TURN_2, K, k, N, 0))
+#define TC_TURNS_3(S, N, K, k)                                                                    \
+  __builtin_shufflevector(TC_TURNS_2(S, N, K, k), c, TC_LANES_##N(TC_TURN_3, K, k, N, 0))
+#define TC_TURNS_4(S, N, K, k)                                                                    \
+  __builtin_shufflevector(TC_TURNS_3(S, N, K, k), d, TC_LANES_##N(TC_TURN_4, K, k, N, 0))
+#define TC_PART(S, N, K, k)                                                                       \
+  if (n >= N) tc_store_v##S(p + k * N, TC_TURNS_##K(S, N, K, k));                                 \
+  else if (K * n > k * N)                                                                         \
+    tc_storet_v##S(p + k * N, tc_tail_v##S(K * n - k * N), TC_TURNS_##K(S, N, K, k));
+#define TC_PARTS_2(S, N, K) TC_PART(S, N, K, 0) TC_PART(S, N, K, 1)
+#define TC_PARTS_3(S, N, K) TC_PARTS_2(S, N, K) TC_PART(S, N, K, 2)
+#define TC_PARTS_4(S, N, K) TC_PARTS_3(S, N, K) TC_PART(S, N, K, 3)
+#define TC_ZIP(S, T, N, K)                                                                        \
+  TC_FN void tc_zip##K##_v##S(tc_##T *p, tc_i64 n, tc_v##S a, tc_v##S b, tc_v##S c, tc_v##S d) {   \
+    TC_PARTS_##K(S, N, K)                                                                         \
+    (void)c, (void)d;                                                                             \
+  }
+#define TC_ZIPS(NS, NL)                                                                           \
+  TC_ZIP(NS##f32, f32, NS, 2) TC_ZIP(NS##f32, f32, NS, 3) TC_ZIP(NS##f32, f32, NS, 4)             \
+  TC_ZIP(NL##f64, f64, NL, 2) TC_ZIP(NL##f64, f64, NL, 3) TC_ZIP(NL##f64, f64, NL, 4)
+TC_EXPAND(TC_ZIPS, TC_VL_f32, TC_VL_f64)
+
 /* Whether a store under a mask takes longer than a whole one: on AVX2 ten times as long on Zen 3;
  * below AVX2 it is a loop. */
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)

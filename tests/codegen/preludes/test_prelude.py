@@ -283,6 +283,11 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     tc_store_v##S(out, tc_load##K##_v##S(a));                                                     \
     tc_store_v##S(out + N, tc_load##K##r_v##S(a, low, high, tc_splat_v##S((tc_##T)-7)));          \
   }
+#define ZIPS(S, T, N, K)                                                                          \
+  TC_EXPORT void zip##K##_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                           \
+    tc_zip##K##_v##S(out, n, tc_load_v##S(a), tc_load_v##S(a + N), tc_load_v##S(a + 2 * N),       \
+                     tc_load_v##S(a + 3 * N));                                                    \
+  }
 #define TRANSPOSE(S, T, N)                                                                        \
   TC_EXPORT void transpose_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                          \
     tc_v##S r[N];                                                                                 \
@@ -345,6 +350,8 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
   TRANSPOSE(NS##f32, f32, NS) TRANSPOSE(NL##f64, f64, NL)                                         \
   SECONDS(NS##f32, f32, NS) SECONDS(NS##i32, i32, NS)                                             \
   SECONDS(NL##f64, f64, NL) SECONDS(NL##i64, i64, NL)                                             \
+  ZIPS(NS##f32, f32, NS, 2) ZIPS(NS##f32, f32, NS, 3) ZIPS(NS##f32, f32, NS, 4)                   \
+  ZIPS(NL##f64, f64, NL, 2) ZIPS(NL##f64, f64, NL, 3) ZIPS(NL##f64, f64, NL, 4)                   \
   APART(NS##f32, f32, NS, 3) APART(NS##i32, i32, NS, 3) APART(NS##f32, f32, NS, 4)                \
   APART(NL##f64, f64, NL, 3) APART(NL##i64, i64, NL, 4) APART(NL##f64, f64, NL, 4)                \
   HALVES(NS##f32, f16) HALVES(NS##f32, bf16)                                                      \
@@ -565,6 +572,20 @@ def test_elements_three_and_four_apart_are_loaded(
             lane = np.arange(lanes)
             some = np.where((lane >= low) & (lane < high), a[::step], -7).astype(dtype)
             np.testing.assert_array_equal(out, [a[::step], some])
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES[:2], ids=str)
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_lanes_of_vectors_take_turns(
+    vectors: ctypes.CDLL, dtype: np.dtype[Any], count: int
+) -> None:
+    lanes = lanes_of(vectors, dtype)
+    a = np.arange(4 * lanes).astype(dtype)
+    turns = a.reshape(4, lanes)[:count].T.reshape(-1)
+    for n in range(lanes + 1):
+        out = at_page_end(np.full(count * n, -1).astype(dtype))
+        call(vectors, f"zip{count}_{c(dtype)}", out, a, n)
+        np.testing.assert_array_equal(out, turns[: count * n])
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])

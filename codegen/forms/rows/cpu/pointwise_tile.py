@@ -22,6 +22,7 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
+from tcdsl.codegen.forms.rows.cpu.pointwise_zip import ZipNest, is_zipped
 from tcdsl.codegen.forms.rows.cpu.tasks import price, row_loop
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
@@ -250,7 +251,8 @@ def lower_tiles(
     ctx: Context, space: IterationSpace, walk: RowWalk, across: DimLoop, point_ns: float
 ) -> Lowered:
     """Return tasks of (outer row, a run of tiles along the other loop)."""
-    nest = TileNest(ctx, space, walk, across)
+    nest: TileNest | ZipNest
+    nest = (ZipNest if is_zipped(ctx, space, across) else TileNest)(ctx, space, walk, across)
     lanes = walk.lanes
     outer = ctx.operands.size(points(nest.space.kept))
     height = ctx.operands.size(nest.across.extent)
@@ -270,7 +272,10 @@ def lower_tiles(
         nest.enter(counters)
         # squares along a stretch of what is turned, one after the other
         u, stop = b.i64(nest.fresh("from")), b.i64(nest.fresh("to"))
-        if nest.is_known:
+        along: list[Stmt]
+        if isinstance(nest, ZipNest):
+            along = [b.loop(t, u, stop, nest.zipped(t, stop), step=lanes)]
+        elif nest.is_known:
             along = _known_squares(nest, (t, u, stop), v)
         else:
             rows, columns = b.i64(nest.fresh("rows")), b.i64(nest.fresh("columns"))
@@ -307,7 +312,9 @@ def lower_tiles(
     )
     rows = b.mul(outer, height)
     return Lowered(
-        title="pointwise, turned tiles",
+        title="pointwise, turns of lanes"
+        if isinstance(nest, ZipNest)
+        else "pointwise, turned tiles",
         functions=(function,),
         phases=(
             Phase(
