@@ -21,7 +21,7 @@ from tcdsl.codegen.program.guards import Guards, stands_alone
 from tcdsl.codegen.program.invariant import hoisted
 from tcdsl.codegen.program.masked import unmasked
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
-from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
+from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers, shuffled
 from tcdsl.codegen.program.subscripts import (
     MOST_PIECES,
     Span,
@@ -150,6 +150,13 @@ class _Builder:
             return [s]
         nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
         target = self.tensors[s.target]
+        taken = {*self.tensors, *self.sizes}
+        moved = shuffled(s, target, self.turns, fresh(f"{s.target}_apart", taken))
+        if moved is not None:
+            *found, temp = moved
+            self.tensors[temp.name] = temp
+            self.versions[temp.name] = 0
+            return found
         return gathers(s, target, self.bounds, self.turns, nothing) or [s]
 
     def padded(self, s: typed.Statement) -> typed.Statement:
