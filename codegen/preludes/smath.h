@@ -276,6 +276,7 @@ TC_FN tc_f32 tc_rnorm4d_f32(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
   return (tc_f32)(1.0 / __builtin_sqrt(tc_square_sum(a, b, c, d)));
 }
 
+#include "float64.h"
 #include "rare.h"
 
 #endif

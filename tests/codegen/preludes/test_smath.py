@@ -76,8 +76,9 @@ SCALAR_F32 = (
     "logb", "nextafter", "normcdfinv", "remainder", "tgamma", "trigamma", "y0", "y1",
 )  # fmt: skip
 VECTOR_F64 = (
-    "abs", "ceil", "clamp", "exp", "expm1", "floor", "fma", "log", "log1p", "relu", "rsqrt",
-    "elu", "hardtanh", "leaky_relu", "logaddexp", "rint", "sigmoid", "silu", "softplus", "sqrt",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "cosh", "exp",
+    "exp2", "expm1", "floor", "fma", "log", "log10", "log1p", "log2", "relu", "rsqrt", "elu",
+    "hardtanh", "leaky_relu", "logaddexp", "rint", "sigmoid", "silu", "sinh", "softplus", "sqrt",
     "tanh", "trunc",
 )  # fmt: skip
 # How far CUDA's own float64 functions may be off in the simulator, where libm stands in for them.
