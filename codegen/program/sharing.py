@@ -26,12 +26,13 @@ Dims = dict[str, int]  # from a shared axis to a dimension of a version
 def has_epilogue(statements: Sequence[Statement]) -> bool:
     """Whether a reduction is followed by pointwise statements on its points, over the same box.
 
-    Or several over one window, a maximum and its place, and whatever follows these.
+    Or several over one window, a maximum and its place, or several totals of the same elements, and
+    whatever follows these.
     """
     first, *later = statements
     if not first.reductions or not first.covers or first.base is not None:
         return False
-    heads = _over_one_window(statements)
+    heads = _over_one_window(statements) or _totals(statements)
     if first.is_arg and not heads:
         return False
     later = later[max(0, len(heads) - 1) :]
@@ -63,6 +64,23 @@ def _over_one_window(statements: Sequence[Statement]) -> list[Statement]:
         for s in heads
     )
     return heads if alike else []
+
+
+def _totals(statements: Sequence[Statement]) -> list[Statement]:
+    """Return the first statements, those that reduce all of the same elements to a number each."""
+    heads = [*takewhile(lambda s: s.reductions, statements)]
+    made = {s.target for s in heads}
+    reads = [frozenset((r.tensor, r.subs) for r in s.reads() if r.subs) for s in heads]
+    alike = all(
+        not s.outputs
+        and s.base is None
+        and _has_rows(s)
+        and s.ranges == heads[0].ranges
+        and read == reads[0]
+        and made.isdisjoint(r.tensor for r in s.reads())
+        for s, read in zip(heads, reads, strict=True)
+    )
+    return heads if alike and len(heads) > 1 else []
 
 
 def slides(reads: Iterable[typed.Read], ranges: Iterable[Range]) -> bool:

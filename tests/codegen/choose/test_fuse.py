@@ -61,6 +61,14 @@ def test_results_from_one_input_share_a_pass() -> None:
     assert partitions(p)[0].groups[0].local == ()
 
 
+def test_totals_of_the_same_elements_share_a_pass() -> None:
+    p = program("low min=! A(n,m)  high max=! A(n,m)  d = high - low", returns="low, high, d")
+    assert fused(p) == [(0, 1, 2)]
+    others = "O +=! A(n,m)  P +=! A(n,m) * O", "O +=! A(n,m)  P +=! A(n,m) where n in 1:N"
+    for body in (*others, "O +=! A(n,m)  P +=! A(n,0)"):
+        assert fused(program(body, returns="O, P")) == [(0,), (1,)]
+
+
 def test_sums_along_different_dimensions_stay_apart() -> None:
     assert fused(program_of(PROGRAMS["largest"].checked())) == [(0,), (1,)]
 

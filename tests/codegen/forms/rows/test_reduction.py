@@ -27,6 +27,7 @@ ROWS = "def f(float(N,M) A, float(M) w) -> (O) { s(n) +=! A(n,m) * w(m)  O(n) = 
 COLUMNS = "def f(float(N,M) A, float(N) w) -> (O) { s(m) +=! A(n,m) * w(n)  O(m) = s(m) * 2 - m }"
 MIDDLE = "def f(float(N,K,M) A) -> (O) { O(n,m) max=! A(n,k,m) }"
 TOTAL = "def f(float(N,M) A) -> (O) { O +=! A(n,m) * A(n,m) }"
+TOTALS = "def f(float(N,M) A) -> (O, P, Q) { O +=! A(n,m)  P max=! A(n,m)  Q = P - O / N }"
 PLANES = "def f(float(N,C,H,W) A) -> (O, P) { O(c) +=! A(n,c,h,w)  P(c) max=! A(n,c,h,w) }"
 WALKS: list[Mapping[str, Value]] = [
     {"g0.walk": "rows", "g0.split": False},
@@ -90,6 +91,7 @@ def test_middle_total_and_planes(rng: np.random.Generator) -> None:
         (MIDDLE, normal(rng, 3, 11, 35)),
         (TOTAL, normal(rng, 7, 700)),
         (TOTAL, normal(rng, 0, 4)),
+        (TOTALS, normal(rng, 7, 701)),
         (PLANES, normal(rng, 2, 3, 5, 7)),
         (TOTAL, np.zeros((6, 900), np.float32)[:, ::3] + 1),
         (MIDDLE, normal(rng, 5, 4, 3)[::-1].transpose(0, 2, 1)),
@@ -167,7 +169,8 @@ def test_updates_start_from_what_the_output_holds(rng: np.random.Generator) -> N
 def test_a_sum_is_the_same_at_any_number_of_threads(exact: bool, rng: np.random.Generator) -> None:
     whole = problem(TOTAL, normal(rng, 300, 1000))
     columns = problem(COLUMNS, normal(rng, 3000, 70), normal(rng, 3000))
-    for p in (whole, columns):
+    totals = problem(TOTALS, normal(rng, 300, 1000))
+    for p in (whole, columns, totals):
         runs = run_cases([Case(p, exact, threads=t) for t in (1, 2, 5)])
         assert len({r[0].tobytes() for r in runs}) == 1
 
