@@ -176,9 +176,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
-    if input.ndim == 3:
-        return _channel_shuffle(input, G=groups)  # type: ignore[no-any-return]
-    made: Tensor = _channel_shuffle(input.reshape(n, c, math.prod(rest)), G=groups)
+    made: Tensor = _channel_shuffle(input.reshape(n, groups, c // groups, math.prod(rest)))
     return made_by(made.view(input.shape), "ChannelShuffleBackward0")
 
 
