@@ -11,6 +11,8 @@ from math import ceil
 
 SERIAL_NS = 2500  # below this a second thread does not pay
 TASK_NS = 2000.0  # a task should be worth claiming
+BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and memory
+FAR_BYTES_PER_NS = BYTES_PER_NS[2]  # of what does not fit in a core's own cache
 
 
 def wall_ns(serial_ns: float, tasks: int, threads: int) -> float:

@@ -202,13 +202,20 @@ def _block(ctx: Context, r: Range, s: Statement | None) -> int:
     return block
 
 
-def float_product(factors: Sequence[Expr], scale: float) -> Expr:
-    """Return scale * product as float64."""
+def float_product(
+    factors: Sequence[Expr], scale: float, beyond: tuple[int, float] | None = None
+) -> Expr:
+    """Return scale * product as float64; beyond: a product, and the scale of larger ones."""
     product = b.mul(*factors)
     if (known := b.value_of(product)) is not None:
+        if beyond and known > beyond[0]:
+            scale = beyond[1]
         return b.const(round(scale * known, 3), FLOAT64)
-    real = Scalar(FLOAT64)
-    return b.arith("*", b.cast(product, real), b.const(round(scale, 3), FLOAT64))
+    each: Expr = b.const(round(scale, 3), FLOAT64)
+    if beyond and beyond[1] > scale:
+        larger = b.const(round(beyond[1], 3), FLOAT64)
+        each = b.select(b.compare(">", product, beyond[0]), larger, each)
+    return b.arith("*", b.cast(product, Scalar(FLOAT64)), each)
 
 
 def point_ns(s: Statement) -> float:

@@ -13,7 +13,7 @@ from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import IterationSpace, accesses, columns_are_nearer, points
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.machine.config import Knob, Value
-from tcdsl.codegen.machine.wall import divided_ns
+from tcdsl.codegen.machine.wall import BYTES_PER_NS, divided_ns
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -21,8 +21,6 @@ from tcdsl.grammar.types.dtypes import BOOL
 
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
 _ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
-_BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and memory
-FAR_BYTES_PER_NS = _BYTES_PER_NS[2]
 _SHORT_FUNCTIONS = ("min", "max", "abs", "fabs")
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 
@@ -217,7 +215,7 @@ def _all_sweeps_ns(ctx: Context, space: IterationSpace, *, is_scalar: bool) -> f
     per_point = memory_per_point(ctx, space)
     levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)
     total = per_point * ctx.extent(points(space.kept) * space.row_length())
-    rate = _BYTES_PER_NS[sum(total > size for size in levels)]
+    rate = BYTES_PER_NS[sum(total > size for size in levels)]
     return max(compute, per_point / rate) + 0.002
 
 

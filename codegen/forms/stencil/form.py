@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.planned import Plan
-from tcdsl.codegen.forms.stencil.cost import point_ns
+from tcdsl.codegen.forms.stencil.cost import beyond, point_ns
 from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.lines import Cut
@@ -189,6 +189,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         float_product(
             [ctx.operands.size(r.extent) for r in p.stencil.statement.outputs],
             point_ns(p.ctx, p.stencil),
+            beyond(p.ctx, p.stencil),
         )
         for p in pieces
     ]

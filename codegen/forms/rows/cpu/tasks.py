@@ -25,7 +25,7 @@ from tcdsl.codegen.loops.loopir import (
     Scalar,
     Stmt,
 )
-from tcdsl.codegen.machine.wall import TASK_NS
+from tcdsl.codegen.machine.wall import FAR_BYTES_PER_NS, TASK_NS
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 
@@ -108,7 +108,7 @@ def price(ctx: Context, space: IterationSpace, rows: Expr, length: Expr, point_n
     each = schedule.memory_per_point(ctx, space)
     if ctx.is_exact() or not each:
         return cost(rows, length, point_ns)
-    far_ns = max(point_ns, each / schedule.FAR_BYTES_PER_NS)
+    far_ns = max(point_ns, each / FAR_BYTES_PER_NS)
     return cost(rows, length, point_ns, (int(ctx.machine.l2_bytes / each), far_ns))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -529,6 +530,20 @@ def test_neighbours_of_points() -> None:
         cases.append(Case(p, exact))
     assert all(is_stencil(p, exact=True) for p in found[2:4])
     differential(cases, terms=27)
+
+
+def test_what_is_larger_than_a_cache_costs_more_a_point() -> None:
+    machine = replace(detect(), l2_bytes=1 << 20)
+    text = "def f(float(N) A, float(N) B) -> (float(N, 2) O) { O(i, 0) = A(i)  O(i, 1) = B(i) }"
+    costs = []
+    for n in (1 << 17, (1 << 17) + 1):  # points of eight bytes each
+        p = problem(text, np.zeros(n, np.float32), np.zeros(n, np.float32))
+        spec = spec_of(p, exact=True)
+        config = compiler.default_config(p.program, spec, machine, p.sizes)
+        emitted = compiler.emit_c(compiler.lower(p.program, spec, config, machine, p.sizes, "f"))
+        assert "[stencil" in emitted
+        costs.append(float(re.findall(r"cost_ns\[0\] = ([0-9.]+)", emitted)[0]))
+    assert costs[1] > 2 * costs[0]
 
 
 @pytest.mark.deep
