@@ -29,7 +29,7 @@ Method(callable)
     theirs, `__wrapped__` is the callable.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
-Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
+Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0, large=None)
     What a recorded call keeps, what vjp takes, and whose gradients its results are.
 
     vjp : callable or None
@@ -47,6 +47,8 @@ Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0)
         Whether vjp takes None, not zeros, for gradients that are not there.
     standing : int
         Bit i: where input i is a number it stands for a tensor, and is let go of as that would be.
+    large : callable, optional
+        In place of vjp where the first input of `to` has LARGE elements or more.
 Recipe.named(name)
     The same, of nodes that have this name in place of the op's.
 View(name, rule, recipe, slow, several=0)
@@ -108,6 +110,7 @@ __all__ = [
     "Function",
     "GRAD",
     "INPUT",
+    "LARGE",
     "Method",
     "NEEDS",
     "OUTPUT",
@@ -143,6 +146,7 @@ __all__ = [
 ]
 
 INPUT, FORM, OUTPUT, GRAD, NEEDS = 0, 64, 128, 192, 255  # core.h: TAKE_*
+LARGE = 1 << 16  # core.h
 SLOTS = {  # CPython's numbers of Py_nb_*
     "__abs__": 6, "__add__": 7, "__and__": 8, "__divmod__": 10, "__float__": 11,
     "__floordiv__": 12, "__index__": 13, "__iadd__": 14, "__iand__": 15, "__ifloordiv__": 16,

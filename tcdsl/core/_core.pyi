@@ -103,6 +103,7 @@ class Recipe:
         narrow: Callable[[int], Recipe] | None = None,
         takes_none: bool = False,
         standing: int = 0,
+        large: Callable[..., Any] | None = None,
     ) -> Recipe: ...
     def named(self, name: str, /) -> Recipe: ...
 

@@ -11,13 +11,20 @@ static int same_form(const Tensor *a, const Tensor *b) {
   return 1;
 }
 
+/* Whether elements of a tensor may lie in one place, as those of an adjoint that is spread over a sum's terms do. */
+static int repeats(const Tensor *t) {
+  for (int d = 0; d < rank_of(&t->head); d++)
+    if (t->head.dims[d] > 1 && !strides_of(t)[d]) return 1;
+  return 0;
+}
+
 /* Steals g. */
 static int add_up(PyObject **into, PyObject *g) {
   if (!*into) {
     *into = g;
     return 0;
   }
-  int may_write = !grad_on && is_own(*into) && same_form((Tensor *)*into, (Tensor *)g);
+  int may_write = !grad_on && is_own(*into) && same_form((Tensor *)*into, (Tensor *)g) && !repeats((Tensor *)*into);
   PyObject *two[] = {*into, g}, *old = *into;
   PyObject *sum = PyObject_Vectorcall(may_write ? py.add_into : py.add, two, 2, NULL);
   Py_DecRef(g);

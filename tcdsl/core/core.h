@@ -26,6 +26,7 @@ typedef struct {
 
 /* What a recorded call keeps, what its vjp takes, and where the results go: made by Python, shared by calls.
  * A value is an input, the form of an input, an output, the gradient of an output, or which gradients are needed. */
+enum { LARGE = 1 << 16 }; /* a view of an adjoint, made by Python, costs less than to write as many elements */
 enum { TAKE_INPUT, TAKE_FORM = 64, TAKE_OUTPUT = 128, TAKE_GRAD = 192, TAKE_NEEDS = 255 };
 
 typedef struct Recipe {
@@ -33,6 +34,7 @@ typedef struct Recipe {
   PyObject *vjp;    /* a callable, or NULL where every gradient is handed on as it is */
   PyObject *narrow; /* NULL, or (needs) -> the recipe of fewer gradients, whose values are among those kept */
   PyObject *name;   /* of the nodes, in place of the op's, or NULL */
+  PyObject *large;  /* NULL, or what stands for vjp where the first input of `to` has LARGE elements or more */
   int n_taken, n_kept, n_to, n_passed;
   int takes_none; /* where a gradient is not there: None, not zeros */
   tc_u64 standing; /* inputs where numbers stand for tensors: kept, they are let go of like those */

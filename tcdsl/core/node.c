@@ -300,7 +300,7 @@ static PyType_Spec node_spec = {"tcdsl.core._core.Node", sizeof(Node), sizeof(Sl
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 node_slots};
 
-/* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0) */
+/* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0, large=None) */
 
 static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned char *to) {
   Py_ssize_t n = tuple_length(tuple);
@@ -318,17 +318,18 @@ static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned cha
 }
 
 static PyObject *recipe_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", "takes_none", "standing", NULL};
-  PyObject *vjp, *taken, *to, *passed = NULL, *narrow = Py_None;
+  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", "takes_none", "standing", "large", NULL};
+  PyObject *vjp, *taken, *to, *passed = NULL, *narrow = Py_None, *large = Py_None;
   int takes_none = 0;
   unsigned long long standing = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOpK", names, &vjp, &taken, &to, &passed, &narrow, &takes_none,
-                                   &standing))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOpKO", names, &vjp, &taken, &to, &passed, &narrow, &takes_none,
+                                   &standing, &large))
     return NULL;
   Recipe *r = (Recipe *)PyType_GenericAlloc(type, 0);
   if (!r) return NULL;
   r->vjp = vjp == Py_None ? NULL : Py_NewRef(vjp);
   r->narrow = narrow == Py_None ? NULL : Py_NewRef(narrow);
+  r->large = large == Py_None ? NULL : Py_NewRef(large);
   r->takes_none = takes_none;
   r->standing = standing;
   r->n_taken = read_bytes(taken, MOST_TAKEN, 0, 255, r->taken);
@@ -350,12 +351,14 @@ static int recipe_traverse(Recipe *r, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(r));
   Py_VISIT(r->vjp);
   Py_VISIT(r->narrow);
+  Py_VISIT(r->large);
   return 0;
 }
 
 static int recipe_clear(Recipe *r) {
   Py_CLEAR(r->vjp);
   Py_CLEAR(r->narrow);
+  Py_CLEAR(r->large);
   Py_CLEAR(r->name);
   return 0;
 }
@@ -377,6 +380,7 @@ static PyObject *recipe_named(Recipe *r, PyObject *name) {
   made->ob_base = head;
   if (r->vjp) Py_NewRef(r->vjp);
   if (r->narrow) Py_NewRef(r->narrow);
+  if (r->large) Py_NewRef(r->large);
   made->name = Py_NewRef(name);
   return (PyObject *)made;
 }

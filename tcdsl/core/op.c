@@ -156,7 +156,9 @@ static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *r
   if (!made) return 0;
   Recipe *recipe = recipe_of(entry, needs);
   if (!recipe && !(recipe = make_recipe(op, entry, needs, in, op->n_in))) return -1;
-  return record(recipe->name ? recipe->name : op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, before, op->writes);
+  int is_large = recipe->large && is_tensor(in[recipe->to[0]]) && ((Tensor *)in[recipe->to[0]])->head.count >= LARGE;
+  return record(recipe->name ? recipe->name : op->name, recipe, is_large ? recipe->large : NULL, needs, in, op->n_in, out,
+                n_out, made, before, op->writes);
 }
 
 /* Finish a call that ran: what was written, what is recorded. Steals result, entry and before. */

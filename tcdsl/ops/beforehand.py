@@ -55,7 +55,7 @@ def _way(
     if not is_possible(call.variant) or not _has_float(call):
         return None
     way = forms.recipes.way(call.variant, needs)
-    if way is None:
+    if way is None or forms.recipes.spreads(call.variant, needs, values):
         return None
     back, codes = way
     operands = [_to_come(code, call, values) for code in codes]

@@ -1,7 +1,7 @@
 """Gradients that are an adjoint as it is: found in the text of a derived gradient, never computed.
 
 The gradient of a sum by its terms is the adjoint of the sum. Its text copies it; the way back hands
-it on instead.
+it on instead. Where it is the adjoint many times over, as of a total, a view of that is handed on.
 """
 
 from __future__ import annotations
@@ -40,6 +40,59 @@ def passed_on(made: Gradient) -> tuple[str, ...]:
         if is_alike and len(writes) == 1 and _is_copy(writes[0], adjoints[0]):
             found.append(name)
     return tuple(found)
+
+
+def spread_over(made: Gradient) -> tuple[int, ...] | None:
+    """Return the dimensions along which the only gradient repeats the adjoint of the only output.
+
+    None where it does anything else. Dimensions of one element that a reduction has left are none
+    of them: the adjoint has these too.
+
+    Examples
+    --------
+    >>> from tcdsl.codegen.gradient.vjp import gradient
+    >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.parser import parse
+    >>> text = "def f(float(N, M) A) -> (S) { S(n) +=! A(n, m) }"
+    >>> spread_over(gradient(check(parse(text))))
+    (1,)
+    """
+    adjoints = [given.name for given in made.given if given.output]
+    definition = parsed(made.text, GRADIENT).defs[-1]
+    if len(adjoints) != 1 or len(made.wrt) != 1 or len(definition.body) != 1:
+        return None
+    types = {p.name: p.type for p in (*definition.params, *definition.returns)}
+    adjoint, result = types[adjoints[0]], types[definition.returns[0].name]
+    (statement,) = definition.body
+    if not isinstance(statement, nodes.Comprehension) or statement.op not in ("=", "+=!"):
+        return None
+    subs, read = statement.target.subs, _subscripts(statement.value, adjoints[0])
+    if adjoint is None or result is None or adjoint.name != result.name or statement.clauses:
+        return None
+    if not subs or read is None or len({*subs}) != len(subs):
+        return None
+    if not all(isinstance(sub, nodes.Name) for sub in subs):
+        return None
+    if len(read) == len(subs):
+        alike = all(r in (sub, nodes.IntLit(0)) for r, sub in zip(read, subs, strict=True))
+        return () if alike and read != subs else None
+    missing, left = [], list(read)
+    for d, sub in enumerate(subs):
+        if left and left[0] == sub:
+            del left[0]
+        else:
+            missing.append(d)
+    return None if left else tuple(missing)
+
+
+def _subscripts(value: nodes.Expr, tensor: str) -> tuple[nodes.Node, ...] | None:
+    """Return where an expression reads a tensor, if it is no more than that."""
+    match value:
+        case nodes.Apply(name=name, args=args) if name == tensor:
+            return args
+        case nodes.Name(name=name) if name == tensor:
+            return ()
+    return None
 
 
 def _written(statement: nodes.Stmt) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.derivatives import FORWARD, GRADIENT
-from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
+from tcdsl.core import FORM, GRAD, INPUT, LARGE, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
 from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.parser import parse
@@ -76,6 +76,7 @@ class Recipes:
         self._params, self._returns = forms.params, forms.returns
         self._recipes: dict[tuple[int, int], tuple[Variant, Recipe]] = {}
         self._taken: dict[tuple[int, int], frozenset[int]] = {}  # by derived recipes
+        self._spread: dict[tuple[int, int], int] = {}  # parameters that an adjoint is spread over
         self._trained: dict[object, Op] = {}
         self._ways: dict[tuple[int, int], Way] = {}
         self.fixed_way: Way | None = None
@@ -92,6 +93,11 @@ class Recipes:
             with self._lock:
                 known = self._recipes.setdefault((id(variant), needs), (variant, made))
         return known[1]
+
+    def spreads(self, variant: Variant, needs: int, values: Sequence[Any]) -> bool:
+        """Whether the way back of a call hands on a view of its adjoint."""
+        at = self._spread.get((id(variant), needs))
+        return at is not None and bool(values[at].numel() >= LARGE)
 
     def way(self, variant: Variant, needs: int) -> Way | None:
         """Return the op that gives these gradients and what it takes.
@@ -172,10 +178,10 @@ class Recipes:
         if not wanted:
             return Recipe(None, (), ())
         from tcdsl.derived.texts import gradient_of  # on use: many programs need no gradient
-        from tcdsl.ops.passing import passed_on
+        from tcdsl.ops.passing import passed_on, spread_over
 
         made = gradient_of(variant, None, wanted)
-        passed = passed_on(made)
+        passed, missing = passed_on(made), spread_over(made)
         wanted = tuple(name for name in wanted if name not in passed)
         by_number = tuple(map(self._params.index, passed))
         narrow = partial(self._narrower, variant, needs)
@@ -192,7 +198,11 @@ class Recipes:
         self._taken[id(variant), needs] = frozenset(taken)
         self._ways[id(variant), needs] = back, taken
         to = tuple(self._params.index(name) for name in made.wrt)
-        return Recipe(back.op, taken, to, by_number, narrow, standing=self._forms.text.standing)
+        spread = None
+        if missing is not None and [t - FORM for t in taken if t < GRAD] == [*to]:
+            self._spread[id(variant), needs], spread = to[0], partial(_spread, missing)
+        standing = self._forms.text.standing
+        return Recipe(back.op, taken, to, by_number, narrow, standing=standing, large=spread)
 
     def _record(self, *values: Any) -> Any:
         """Make a recorded call that keeps more than its outputs: sums that its gradient reads."""
@@ -298,6 +308,14 @@ def _checked(
     shapes = [(name, tuple(getattr(values[i], "shape", ()))) for i, name in wanted]
     check_gradients(of, names, gradients, shapes)
     return gradients
+
+
+def _spread(missing: Sequence[int], like: Tensor, adjoint: Tensor) -> Tensor:
+    """Return an adjoint along more dimensions, a view."""
+    for d in missing:
+        adjoint = adjoint.unsqueeze(d)
+    repeated: Tensor = adjoint.expand(like.shape)
+    return repeated
 
 
 _Call = tuple[Op, tuple[int, ...]]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import tcdsl
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text import parser
-from tcdsl.ops.passing import passed_on
+from tcdsl.ops.passing import passed_on, spread_over
 
 TEXT = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) - B(i) }"
 
@@ -27,3 +30,46 @@ def test_what_is_passed_on_is_found_without_a_parser_in_later_processes(
     parsed.cache_clear()  # as in another process
     monkeypatch.delattr(parser, "parse")
     assert passed_on(made) == ("A",)
+
+
+def test_what_an_adjoint_is_spread_over() -> None:
+    found = {
+        "S +=! A(n, m)": (0, 1),
+        "S(n) +=! A(n, m)": (1,),
+        "S(m) +=! A(n, m)": (0,),
+        "S(0, m) +=! A(n, m)": (),
+        "S(n, m) = A(n, m)": None,
+        "S(n) +=! 2 * A(n, m)": None,
+        "S(n) +=! A(n, m) where m in 1:M": None,
+        "S(m, n) = A(n, m)": None,
+        "S +=! float64(A(n, m))": None,
+    }
+    for body, dims in found.items():
+        made = gradient(check(parser.parse(f"def f(float(N, M) A) -> (S) {{ {body} }}")))
+        assert spread_over(made) == dims, body
+
+
+@pytest.mark.torch
+def test_gradients_of_large_sums_are_views_and_add_up_as_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    values = np.linspace(0, 1, 270 * 260, dtype=np.float32).reshape(270, 260)
+
+    def gradients(t: Any) -> list[Any]:
+        x = t.from_numpy(values.copy()).requires_grad_()
+        t.autograd.grad(x[:9].sum(), [x])  # of another size, which makes no view
+        grad, y = t.autograd.grad, x * 1
+        views = [
+            grad(x.sum(), [x])[0],
+            grad(x.sum(1), [x], t.arange(270.0))[0],
+            grad(x.sum(0, keepdim=True), [x], t.arange(260.0)[None])[0],
+        ]
+        assert [v.stride() for v in views] == [(0, 0), (1, 0), (0, 1)]
+        added = grad(y.sum() + 2 * y.sum() + y.sum(1).square().sum(), [x])[0]
+        x.sum().backward()
+        x.sum(0).sum().backward()
+        x.grad.mul_(2)  # memory of its own
+        (first,) = grad((x * x).sum(0).square().sum(), [x], create_graph=True)
+        return [*views, added, x.grad, grad(first.sum(), [x])[0]]
+
+    for ours, theirs in zip(gradients(tcdsl), gradients(torch), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-4)
