@@ -57,6 +57,7 @@ from tcdsl.grammar.text.errors import ScheduleError
 # Whose register tiles a size-generic executable has: with its epilogue they are its own.
 LIBRARY, OWN = "library", "own"
 _THICK = 24  # rows from which on words are worth their packing beside b read as it lies
+_LOOK_NS = 300  # that looks at words in tiles, and the pass over sums, take at least (24^3: 0.9 us, 0.8)
 _DEEP = 96  # terms of a sum from which on a pass over finished tiles costs little beside it
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
@@ -139,7 +140,9 @@ def _default_word(ctx: Context, side: str) -> dict[str, Value]:
         values: dict[str, Value] = {"columns": side, "word": word}
         panel, choice = chosen_panel(ctx, values), _chosen(ctx, values)
         x = numbers(ctx, panel)
-        return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
+        looks = panel.is_tiled and panel.words is not None and panel.words.widening is not None
+        time = predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
+        return time + _LOOK_NS * looks
 
     counts = (*(w.choice for w in options), 1)
     return {"word": ctx.once("contraction word", lambda: min(counts, key=time_ns))}

@@ -271,8 +271,14 @@ def test_tiles_are_chosen_where_they_are_quicker() -> None:
     both = replace(MACHINE, dots=("bytes", TILES))
     large = made("int8", "int8", (64, 64, 64))
     assert word(large, both) == 64
-    assert word(large, replace(both, dots=("bytes",))) == 4
+    without = replace(both, dots=("bytes",))
+    assert word(large, without) == 4
+    spec = spec_of(large, exact=True)
+    tuned = compiler.default_config(large.program, spec, both, large.sizes)
+    assert not compiler.is_legal(large.program, spec, tuned, without, large.sizes)
     assert word(made("int8", "int8", (2, 2, 2)), both) != 64
+    assert word(made("bfloat16", "bfloat16", (16, 16, 16)), both) != 32
+    assert word(made("bfloat16", "bfloat16", (64, 64, 64)), both) == 32
     assert word(made("int16", "int8", (64, 64, 64)), both) == 2
     arrangement = specialise.arrangement_of(
         large.program, spec_of(large, exact=True), Config(), both, large.sizes
