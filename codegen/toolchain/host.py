@@ -49,6 +49,7 @@ def _detect(compiler: Compiler, cores: int) -> Machine:
         frequency_ghz=_nominal_ghz(processor), fma_per_cycle=_fma_per_cycle(isa, processor),
         crosses_lines=processor.get("vendor_id") == _AMD,
         shares_ports=processor.get("vendor_id") == _INTEL,
+        l2_keeps_up=processor.get("vendor_id") == _INTEL,
         dots=dots_of(compiler.macros, processor.get("vendor_id", ""))
         + ("tiles",) * (tiles_in(compiler.macros) and tiles_are_granted()),
     )  # fmt: skip

@@ -318,7 +318,7 @@ def traits_of(x: Extents) -> str:
 class Planning:
     """The schedule of contractions that have the same traits.
 
-    crosses: `Machine.crosses_lines`.
+    crosses: `Machine.crosses_lines`. keeps_up: `Machine.l2_keeps_up`.
     """
 
     vector: Vector
@@ -328,20 +328,21 @@ class Planning:
     l2_bytes: int
     fma_per_cycle: int
     crosses: bool
+    keeps_up: bool
     traits: str
 
     @staticmethod
     def of(machine: Machine, vector: Vector, traits: str) -> Planning:
         """Return what plans contractions on a machine."""
         caches = machine.l1_bytes, machine.l1_ways, machine.l2_bytes
-        speed = machine.fma_per_cycle, machine.crosses_lines
+        speed = machine.fma_per_cycle, machine.crosses_lines, machine.l2_keeps_up
         return Planning(vector, machine.registers, *caches, *speed, traits)
 
     @property
     def name(self) -> str:
         """The name that executables import."""
         caches = f"{self.l1_bytes}_{self.l1_ways}_{self.l2_bytes}"
-        speed = f"{self.fma_per_cycle}{'c' * self.crosses}"
+        speed = f"{self.fma_per_cycle}{'c' * self.crosses}{'n' * self.keeps_up}"
         return f"tc_plan_{_of(self.vector)}_r{self.registers}_{caches}_{speed}_{self.traits}"
 
     @property
@@ -359,7 +360,8 @@ class Planning:
     def _machine(self) -> Machine:
         vector_bytes = self.vector.lanes * self.vector.dtype.size_bytes
         facts = self.registers, self.l1_bytes, self.l1_ways, self.l2_bytes
-        return Machine("", vector_bytes, *facts, 0, 0, 0.0, self.fma_per_cycle, self.crosses)
+        speed = self.fma_per_cycle, self.crosses
+        return Machine("", vector_bytes, *facts, 0, 0, 0.0, *speed, l2_keeps_up=self.keeps_up)
 
     def table(self) -> Table:
         """Return the costs that the plan reads."""

@@ -143,14 +143,17 @@ def _packing(name: str) -> Packing | None:
 def _planning(name: str) -> Planning | None:
     number = r"([1-9]\d{0,11})"
     traits = "".join(f"{letter}?" for letter in TRAITS)
-    pattern = rf"tc_plan_{_VECTOR}_{_REGISTERS}_{number}_{number}_{number}_{number}(c?)_({traits})"
+    pattern = (
+        rf"tc_plan_{_VECTOR}_{_REGISTERS}_{number}_{number}_{number}_{number}(c?)(n?)_({traits})"
+    )
     found = re.fullmatch(pattern, name)
     if found is None:
         return None
-    *_, l1_bytes, l1_ways, l2_bytes, fma, crosses, has = found.groups()
+    *_, l1_bytes, l1_ways, l2_bytes, fma, crosses, keeps_up, has = found.groups()
     caches = int(l1_bytes), int(l1_ways), int(l2_bytes)
     registers = int(found["registers"])
-    return Planning(_vector(found), registers, *caches, int(fma), bool(crosses), has)
+    speed = int(fma), bool(crosses), bool(keeps_up)
+    return Planning(_vector(found), registers, *caches, *speed, has)
 
 
 def _joining(name: str) -> Joining | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from math import isqrt
 
-from tcdsl.codegen.forms.contraction.blocking import Extents
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.dot import CHUNK
 from tcdsl.codegen.forms.contraction.words import TILE, TILED_COLUMNS, TILED_PASS, TILED_ROWS
 from tcdsl.codegen.loops.build import (
@@ -278,20 +278,34 @@ def least_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr) -> Expr:
 def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr) -> Expr:
     """Return the fewest tasks along n whose block of b stays near.
 
-    In the second level; where every task packs the rows of a for itself, it may be four times that,
-    and with few registers, where panels of a are narrow, sixteen times: column-major a of 1024^3
-    took 29.6 ms with 4 blocks of columns, 27.0 with one (1 thread, Zen 3).
+    In half of the second level, or a quarter where rows are outside; where every task packs the
+    rows of a for itself, it may be four times that, and with few registers, where panels of a are
+    narrow, sixteen times: column-major a of 1024^3 took 29.6 ms with 4 blocks of columns, 27.0 with
+    one (1 thread, Zen 3).
     """
     width = mul(nv, x.lanes)
     beyond = (8 if machine.has_few_registers else 2) * machine.l2_bytes
     packs_rows = compare("!=", pack_a, 0)
     if x.is_tiled:  # else every task looks through the rows of a for itself, or packs them
         packs_rows = compare(">", mul(x.m, kc, x.bytes), machine.l2_bytes // 4)
-    room = select(packs_rows, c64(beyond), c64(machine.l2_bytes // 2))
+    near = machine.l2_bytes // (4 if keeps_panels(x, machine) else 2)
+    room = select(packs_rows, c64(beyond), c64(near))
     most = div(room, mul(kc, x.bytes))
     together = _together(x, machine, kc, of_operand=x.near[1])
     columns = div(most if together is None else min64(most, together), width)
     return max64(ceil_div(x.n, max64(mul(columns, width), width)), 1)
+
+
+def goes_by_rows(x: Extents, machine: Machine, g: Blocking) -> Expr:
+    """Return whether a block is walked by rows: its panels of b wait in the second level."""
+    if not keeps_panels(x, machine):
+        return _truth(False)
+    return compare("<=", mul(g.nc, g.kc, x.bytes), machine.l2_bytes // 4)
+
+
+def keeps_panels(x: Extents, machine: Machine) -> bool:
+    """Return whether panels of b may come from the second level all the time."""
+    return machine.l2_keeps_up and not x.is_tiled
 
 
 def _together(x: Extents, machine: Machine, kc: Expr, *, of_operand: bool) -> Expr | None:

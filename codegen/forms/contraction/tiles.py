@@ -13,6 +13,7 @@ from tcdsl.codegen.forms.contraction.panel import LINE, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
+from tcdsl.codegen.forms.contraction.schedule import goes_by_rows
 from tcdsl.codegen.forms.contraction.words import TILED_PASS
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -100,7 +101,12 @@ def of_batch(panel: Panel, name: str) -> Var:
 
 
 def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
-    """Return the walk over the register tiles of a block."""
+    """Return the walk over the register tiles of a block.
+
+    Panels of b outside, rows of a inside; or rows outside where the second level holds all of the
+    block's panels and keeps up: then each row of a and of the output is gone to once, not once for
+    each panel, and as many pages.
+    """
     i, j = panel.var("i"), panel.var("j")
     width = b.mul(g.nv, panel.lanes)
     outside, inside = Lets(panel.var), Lets(panel.var)
@@ -130,13 +136,20 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
         is_end = b.compare(">=", b.add(part.skip, TILED_PASS), now.depth)
         ahead_of_it = None if ahead_of_it is None else b.when(is_end, ahead_of_it)
         behind = b.when(is_end, behind)
-    rows_of_tiles: Stmt = b.loop(
-        i, 0, block.rows, inside.stmts, ahead_of_it, shape, run, behind, step=g.mr
-    )
+
+    def by_columns(*body: Stmt) -> Stmt:
+        return b.loop(j, 0, block.columns, outside.stmts, *body, step=width)
+
+    def by_rows(*body: Stmt | None) -> Stmt:
+        return b.loop(i, 0, block.rows, inside.stmts, *body, step=g.mr)
+
+    tile = ahead_of_it, shape, run, behind
+    rows_of_tiles = by_rows(*tile)
     if part is not None:  # without any k the sums are zero
         depth = b.max64(now.depth, 1)
         rows_of_tiles = b.loop(panel.var("skip"), 0, depth, rows_of_tiles, step=TILED_PASS)
-    walk = b.loop(j, 0, block.columns, outside.stmts, rows_of_tiles, step=width)
+    rows_outside = goes_by_rows(panel.extents(), kernels.machine, g)
+    walk = b.either(rows_outside, by_rows(by_columns(b.block(*tile))), by_columns(rows_of_tiles))
     return b.block(before, walk, after)
 
 

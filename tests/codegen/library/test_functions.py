@@ -109,9 +109,9 @@ def everything() -> list[LibraryFunction]:
             )
         ),
         *(
-            Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, traits)
+            Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, keeps_up, traits)
             for v in (V16, V4)
-            for crosses in (False, True)
+            for crosses, keeps_up in ((False, False), (False, True), (True, False))
             for traits in ("lu", "lubd", "abxyzw", "luk", "lus")
         ),
     ]

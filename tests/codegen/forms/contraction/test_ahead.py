@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -97,6 +98,24 @@ def test_steps_by_twos_are_the_references() -> None:
     cases += [Case(p, exact=False, config=PANELS) for p in (*problems, product(30, 0, 70))]
     for machine in (shared, replace(shared, l2_bytes=1 << 10)):  # of which one fetches ahead
         differential(cases, 7, machine=machine)
+
+
+def order(text: str) -> list[str]:
+    """Return which of a tile's rows and columns are walked outside, in each walk."""
+    return re.findall(r"for \(tc_i64 ([ij]) = 0", text[text.index("_g0_panel(const") :])[::2]
+
+
+def test_rows_are_outside_where_the_second_level_keeps_up_with_all_panels() -> None:
+    keeps_up = replace(WIDE, l2_bytes=1 << 15, l2_keeps_up=True)
+    p = product(30, 7, 150)
+    assert order(text_of(p, machine=keeps_up)) == ["i"]
+    assert order(text_of(p, machine=replace(keeps_up, l2_keeps_up=False))) == ["j"]
+    assert order(text_of(product(30, 300, 150), machine=keeps_up)) == ["j"], "too deep for it"
+    sizes_tell = text_of(p, PANELS, exact=False, machine=keeps_up)
+    assert "if (nc * kc * 4 <= 8192)" in sizes_tell
+    cases = [Case(p, exact=True, config=DIRECT), Case(p, exact=False, config=PANELS)]
+    cases += [Case(product(30, 300, 150), exact=False, config=PANELS)]
+    differential(cases, 300, machine=replace(detect(), l2_bytes=1 << 15, l2_keeps_up=True))
 
 
 @pytest.mark.wide
