@@ -204,6 +204,7 @@ def _by_roles(
     order = {name: d for d, (name, _) in enumerate(c.strides)}
     outputs = sorted((i for i in indices if i.name not in reduced), key=lambda i: order[i.name])
     k = [i for i in indices if i.name in reduced]
+    k = [i for i in k if i.extent != ONE] or k[:1]  # the taps of a window of one are no steps
     # The packers turn b around along its own innermost reduction index, else a: it comes last.
     inner = next((i for o in (b, a) for i in k if o.stride(i.name) == ONE), None)
     if inner is not None:
