@@ -57,7 +57,7 @@ from tcdsl.grammar.text.errors import ScheduleError
 # Whose register tiles a size-generic executable has: with its epilogue they are its own.
 LIBRARY, OWN = "library", "own"
 _THICK = 24  # rows from which on words are worth their packing beside b read as it lies
-_LOOK_NS = 300  # that looks at words in tiles, and the pass over sums, take at least (24^3: 0.9 us, 0.8)
+_LOOK_NS = 300  # of looks at words in tiles and of the pass over sums, at least
 _DEEP = 96  # terms of a sum from which on a pass over finished tiles costs little beside it
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
