@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from inspect import signature, unwrap
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -31,12 +31,26 @@ def listed(given: Any) -> Any:
     return given.tolist() if isinstance(given, Tensor) else given
 
 
-def asked_once(known: Callable[..., Any], *given: Any) -> Any:
-    """Call a function that remembers what it was asked; lists, which are no keys, go as tuples."""
-    try:
-        return known(*given)
-    except TypeError:
-        return known(*(tuple(x) if isinstance(x, list) else x for x in given))
+def asked_once(function: Function) -> Function:
+    """Let a function of settings remember what it was asked, but of lists and tensors.
+
+    Those may hold something else when it is asked again.
+    """
+
+    @lru_cache(maxsize=4096, typed=True)
+    def known(*given: Any) -> Any:
+        if any(isinstance(x, Tensor) for g in given for x in (g if isinstance(g, tuple) else (g,))):
+            raise TypeError("a tensor is no key")
+        return function(*given)
+
+    @wraps(function)
+    def call(*given: Any) -> Any:
+        try:
+            return known(*given)
+        except TypeError:  # nor is a list; one of the function's own comes again
+            return function(*given)
+
+    return cast(Function, call)
 
 
 def listed_as(name: str) -> Callable[[Function], Function]:

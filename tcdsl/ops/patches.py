@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
@@ -63,17 +62,17 @@ def unfold(
         return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)  # type: ignore[no-any-return]
     n, c, *image = input.shape
     settings = kernel_size, dilation, padding, stride
-    op, each, count = asked_once(_unfolded, tuple(image), *settings)
+    op, each, count = _unfolded(tuple(image), *settings)
     return made_by(op(input).view(n, c * each, count), "Im2ColBackward0")
 
 
-@lru_cache(maxsize=4096, typed=True)
+@asked_once
 def _unfolded(
-    size: tuple[int, int], kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
+    size: tuple[int, ...], kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
 ) -> tuple[Op, int, int]:
     """Return the op, how many elements a window has, and how many windows there are."""
     h, w = size
-    (oh, ow), named = _windows(size, kernel_size, dilation, padding, stride)
+    (oh, ow), named = _windows((h, w), kernel_size, dilation, padding, stride)
     if oh < 1 or ow < 1:
         raise RuntimeError(
             f"Given input with spatial size ({h}, {w}), kernel_size={_two(kernel_size)}, "
@@ -112,11 +111,11 @@ def fold(
     n, rows, count = input.shape
     size = tuple(output_size) if isinstance(output_size, list) else output_size  # often it is
     settings = size, kernel_size, dilation, padding, stride
-    op, windows = asked_once(_folded, rows, count, *settings)
+    op, windows = _folded(rows, count, *settings)
     return made_by(op(input.reshape(n, *windows)), "Col2ImBackward0")
 
 
-@lru_cache(maxsize=4096, typed=True)
+@asked_once
 def _folded(
     rows: int,
     count: int,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.functions import LIMITS
 from tcdsl.ops.rules import C_NAMES
@@ -20,6 +22,7 @@ def span(dtype: DType) -> int:
     return 2 if dtype.name == "bool" else int(2 ** min(bits, 63))
 
 
+@lru_cache(maxsize=4096)
 def low_and_count(dtype: DType, low: int, end: int | None) -> tuple[int, int]:
     """Return the least integer and how many there are, from `low` up to `end` or all of the type.
 

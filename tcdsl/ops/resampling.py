@@ -12,6 +12,7 @@ import numpy as np
 from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.core.dtypes import uint8
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tcdsl.ops.arguments import asked_once
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
@@ -52,51 +53,9 @@ def interpolate(
     antialias : bool
         Take the mean of all that a smaller image's elements stand for; of "bilinear" and "bicubic".
     """
-    rank = input.ndim - 2
-    image = tuple(input.shape[2:])
-    if rank not in (1, 2, 3):
-        raise NotImplementedError(_said(input, mode))
-    if (size is None) == (scale_factor is None):
-        raise ValueError(
-            "either size or scale_factor should be defined"
-            if size is None
-            else "only one of size or scale_factor should be defined"
-        )
-    if mode in (*_NEAR, "area") and align_corners is not None:
-        raise ValueError(
-            "align_corners option can only be set with the interpolating modes: "
-            "linear | bilinear | bicubic | trilinear"
-        )
-    if mode in _RANKS and _RANKS[mode] != rank:
-        raise NotImplementedError(
-            f"Got {input.ndim}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
-        )
-    if mode not in (*_NEAR, "area", *_RANKS):
-        raise NotImplementedError(_said(input, mode))
-    if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
-            "tensor as input"
-        )
-    if recompute_scale_factor and size is not None:
-        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    factors: list[float] | None = None
-    if scale_factor is not None:
-        factors = [float(f) for f in _each(scale_factor, image, "scale_factor")]
-        sizes = [math.floor(n * f) for n, f in zip(image, factors, strict=True)]
-        if recompute_scale_factor:
-            factors = None
-    else:
-        sizes = [int(n) for n in _each(size, image, "output size")]
-    if min(*image, *sizes) <= 0:
-        given, found = (
-            ", ".join(f"{d}: {n}" for d, n in zip("DHW"[3 - rank :], s, strict=True))
-            for s in (image, sizes)
-        )
-        raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input ({given}) and "
-            f"output ({found})"
-        )
+    settings = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    image, sizes, factors = _checked(input.shape, *settings)
+    rank = len(image)
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
         return pool(input, sizes)
@@ -124,9 +83,67 @@ def interpolate(
     return made_by(made, f"Upsample{named}{rank}D{'Aa' * antialias}Backward0")
 
 
-def _said(input: Tensor, mode: str) -> str:
+@asked_once
+def _checked(
+    shape: tuple[int, ...],
+    size: int | Sequence[int] | None,
+    scale_factor: float | Sequence[float] | None,
+    mode: str,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...] | None]:
+    """Return the sizes of images before and after, and the factors if they say what is read."""
+    rank, image = len(shape) - 2, tuple(shape[2:])
+    if rank not in (1, 2, 3):
+        raise NotImplementedError(_said(len(shape), mode))
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "either size or scale_factor should be defined"
+            if size is None
+            else "only one of size or scale_factor should be defined"
+        )
+    if mode in (*_NEAR, "area") and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: "
+            "linear | bilinear | bicubic | trilinear"
+        )
+    if mode in _RANKS and _RANKS[mode] != rank:
+        raise NotImplementedError(
+            f"Got {len(shape)}D input, but {mode} mode needs {_RANKS[mode] + 2}D input"
+        )
+    if mode not in (*_NEAR, "area", *_RANKS):
+        raise NotImplementedError(_said(len(shape), mode))
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
+            "tensor as input"
+        )
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    factors = None
+    if scale_factor is not None:
+        factors = tuple(float(f) for f in _each(scale_factor, image, "scale_factor"))
+        sizes = tuple(math.floor(n * f) for n, f in zip(image, factors, strict=True))
+        if recompute_scale_factor:
+            factors = None
+    else:
+        sizes = tuple(int(n) for n in _each(size, image, "output size"))
+    if min(*image, *sizes) <= 0:
+        given, found = (
+            ", ".join(f"{d}: {n}" for d, n in zip("DHW"[3 - rank :], s, strict=True))
+            for s in (image, sizes)
+        )
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input ({given}) and "
+            f"output ({found})"
+        )
+    return image, sizes, factors
+
+
+def _said(rank: int, mode: str) -> str:
     return (
-        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the "
         "modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact "
         f"(got {mode})"
     )
