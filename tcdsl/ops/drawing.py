@@ -29,8 +29,10 @@ def _filling(name: str) -> Any:
 _uniform = _filling("uniform")
 _uniform_of_two = _filling("uniform_of_two")
 _normal = _filling("normal")
+_normal_of_all = _filling("normal_of_all")
 _normal_of_two = _filling("normal_of_two")
 _pairs = ops.op("pairs", vjp=None)
+least = ops.op("least", vjp=None)
 _scaled = _filling("scaled")
 _scaled_exp = _filling("scaled_exp")
 _integers = _filling("integers")
@@ -106,10 +108,7 @@ def new_normal(
         if made is None:
             return None
     elif count % 16:
-        words = source.row(count + 16)
-        groups = words.narrow(0, 0, count - count % 16).view(-1, 16)
-        last = words.narrow(0, count, 16).view(1, 16)
-        made = _new_normal_of_all(groups, last, count, mean, std)
+        made = _new_normal_of_all(source.row(count + 16), count, mean, std)
     else:
         made = _new_normal(source.row(count).view(-1, 16), mean, std)
     return made if made.shape == shape else made.view(shape)
@@ -142,6 +141,12 @@ def normal(row: Tensor, source: Generator, mean: float, std: float) -> None:
     What no group takes is filled with the last 16 once more, of fresh words.
     """
     count, is_double = row.numel(), row.dtype is dtypes.float64
+    if row.dtype is dtypes.float32 and count <= _PART:
+        if count % 16:
+            _normal_of_all(row, source.row(count + 16), mean, std)
+        else:
+            _normal(row.view(-1, 16), source.row(count).view(-1, 16), mean, std)
+        return
     op, each = (_normal_of_two, (2,)) if is_double else (_normal, ())
     whole = count - count % 16
     for begin in range(0, whole, _PART):

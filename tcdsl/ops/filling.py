@@ -215,6 +215,10 @@ def normal_(
     _floating("normal_kernel_cpu", input)
     if _is_few(input):
         source = source_of(generator)
+        if input.numel() >= 16:
+            row = input if input.ndim == 1 else input.view(-1)
+            drawing.normal(row, source, float(mean), float(std))
+            return input
         drawn = drawing.new_normal(tuple(input.shape), source, float(mean), float(std))
         if drawn is not None:
             return input.copy_(drawn)

@@ -196,11 +196,15 @@ def normal(
         Where both are numbers.
     """
     if isinstance(std, Tensor):
-        if std.numel() and float(std.detach().min()) < 0:
+        if std.numel() and drawing.least(std.detach()).item() < 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        if out is None and _are_alike(mean, std):
+            drawn = drawing.new_normal(mean.shape, source_of(generator))
+            if drawn is not None:
+                return finished(drawn.mul_(std.detach()).add_(mean.detach()), False)
         shape = broadcast_shape([tuple(t.shape) for t in (mean, std) if isinstance(t, Tensor)])
         first = mean if isinstance(mean, Tensor) else std
         with unrecorded():
@@ -218,6 +222,19 @@ def normal(
             return drawn
     made = blank(shape, None, None, out)
     return finished(filling.normal_(made, mean, std, generator=generator), False, out)
+
+
+def _are_alike(mean: Any, std: Any) -> bool:
+    """Whether both are tensors of float32 of one shape, on the host."""
+    return (
+        isinstance(mean, Tensor)
+        and isinstance(std, Tensor)
+        and mean.dtype is dtypes.float32
+        and std.dtype is dtypes.float32
+        and mean.shape == std.shape
+        and not mean._device
+        and not std._device
+    )
 
 
 for _name in __all__:

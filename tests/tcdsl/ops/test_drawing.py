@@ -114,6 +114,20 @@ def test_draws_of_as_many_numbers_as_they_need_are_pytorchs() -> None:
 
 
 @pytest.mark.torch
+def test_normal_numbers_of_tensors_are_pytorchs() -> None:
+    """Of as many words, however many: in pairs, in groups of 16, the last of them once more."""
+    for shape in ((3,), (15, 1), (2, 16), (3, 7, 5)):
+
+        def drawn(m: Any, shape: tuple[int, ...] = shape) -> Any:
+            spread = m.ones(shape) / 4
+            return m.normal(spread, 2 * spread) + m.zeros(shape).normal_(0.5, 0.25)
+
+        _same(drawn, 4e-6)
+    with pytest.raises(RuntimeError, match="expects all elements of std"):
+        library.normal(library.zeros(3), -library.ones(3))
+
+
+@pytest.mark.torch
 @pytest.mark.wide
 @pytest.mark.parametrize("rates", [[0.3, 2.5], [8.0, 30.0, 12.0]])
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])
