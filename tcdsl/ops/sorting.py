@@ -146,7 +146,8 @@ def _said(name: str, found: Any, number: int = 0) -> Any:
 
 
 def _squeezed(found: Any, dim: int) -> Any:
-    return Sorted(*(t.squeeze(dim) for t in found))
+    values, indices = found
+    return values.squeeze(dim), indices.squeeze(dim)
 
 
 def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = False) -> Any:
@@ -154,7 +155,7 @@ def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = Fal
 
     Of long elements NaN is the last.
     """
-    is_short = input.shape[dim] < _SHORT and not nan_wins and not _is_long(input)
+    is_short = not nan_wins and input.shape[dim] < _SHORT and not _is_long(input)
     place = None if is_short else _place(input, dim, k, nan_wins=nan_wins)
     if is_short:
         rows, are_bits = _comparable(input)
@@ -333,8 +334,9 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         count = flat.numel()
         if not count:
             return _of_nothing(input)
-        place = None if input._device else _place(flat, 0, (count - 1) // 2, nan_wins=True)
-        found = median(flat.detach(), 0).values if place is None else _element(flat.detach(), place)
+        row = flat.detach()
+        place = None if input._device else _place(row, 0, (count - 1) // 2, nan_wins=True)
+        found = median(row, 0).values if place is None else _element(row, place)
         return _shared(flat, found, "MedianBackward0")
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
