@@ -104,4 +104,12 @@ TC_FN tc_v8f32 tc_gelu_v8f32(tc_v8f32 x) {
   p = p * r + (tc_v8f32)__builtin_ia32_permvarsf256(tc_load_v8f32(tc_gelu_pieces[0]), i);
   return __builtin_ia32_maxps256((tc_v8f32){0}, x) - p; /* of two zeros that is x */
 }
+
+#ifdef TC_FUSED
+TC_FN tc_v8f32 tc_table_entry(const tc_f32 table[8], tc_v8i32 i) { /* by the last three bits */
+  return (tc_v8f32)__builtin_ia32_permvarsf256(tc_load_v8f32(table), i);
+}
+#include "vangles_avx2.h"
+#include "vlogs_avx2.h"
+#endif
 #endif

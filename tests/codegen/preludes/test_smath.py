@@ -437,6 +437,7 @@ def test_vectors_by_pieces_are_within_bounds_all_over_them(vectors: ctypes.CDLL,
     """Floats at a stride through all pieces, those next to 1 and next to where pieces meet."""
     bits = [np.arange(0x3A000000, 0x44000000, 2557), np.arange(0x3F800000 - 2000, 0x3F802000)]
     bits += [np.arange(-3, 4) + (0x3C000000 + k * 0x20000) for k in range(512)]
+    bits += [np.arange(-2100, 2100, 7) + (0x3F300000 + k * 0x40000) for k in range(52)]
     x = np.concatenate(bits).astype(np.uint32).view(np.float32)
     x = np.concatenate([x, -x] if name in ("acos", "log1p", "tan") else [x])
     x = x[(np.abs(x) <= 1) | (name not in ("acos", "asin"))]
