@@ -101,12 +101,12 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
   v = __builtin_shufflevector(v, LOAD(S, N, K, 2), TC_LANES_##N(TC_OF_NEXT, K, 2, N, 0));         \
   if (K > 3) v = __builtin_shufflevector(v, LOAD(S, N, K, 3), TC_LANES_##N(TC_OF_NEXT, K, 3, N, 0)); \
   return v;
-#define TC_WHOLE(S, N, K, k) tc_load_v##S(p + TC_PLACE(N, K, k))
+#define TC_WHOLE_LINE(S, N, K, k) tc_load_v##S(p + TC_PLACE(N, K, k))
 #define TC_SOME(S, N, K, k)                                                                       \
   tc_loadf_v##S(p + TC_PLACE(N, K, k), tc_range_v##S(low * K - TC_PLACE(N, K, k),                 \
                                                      high * K - (K - 1) - TC_PLACE(N, K, k)), fill)
 #define TC_EVERY(S, T, N, K)                                                                      \
-  TC_FN tc_v##S tc_load##K##_v##S(const tc_##T *p) { TC_JOINED(S, N, K, TC_WHOLE) }                \
+  TC_FN tc_v##S tc_load##K##_v##S(const tc_##T *p) { TC_JOINED(S, N, K, TC_WHOLE_LINE) }                \
   TC_FN tc_v##S tc_load##K##r_v##S(const tc_##T *p, tc_i64 low, tc_i64 high, tc_v##S fill) {       \
     TC_JOINED(S, N, K, TC_SOME)                                                                   \
   }
