@@ -297,10 +297,14 @@ def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr
 
 
 def goes_by_rows(x: Extents, machine: Machine, g: Blocking) -> Expr:
-    """Return whether a block is walked by rows: its panels of b wait in the second level."""
+    """Return whether a block is walked by rows: its packed panels wait in the second level.
+
+    A b that stays where it lies may come from memory, and is read once by panels.
+    """
     if not keeps_panels(x, machine):
         return _truth(False)
-    return compare("<=", mul(g.nc, g.kc, x.bytes), machine.l2_bytes // 4)
+    fits = compare("<=", mul(g.nc, g.kc, x.bytes), machine.l2_bytes // 4)
+    return all_of(compare("!=", g.pack_b, 0), fits)
 
 
 def keeps_panels(x: Extents, machine: Machine) -> bool:

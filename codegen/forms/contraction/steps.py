@@ -134,7 +134,7 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
         )
-        if not tile.pairs:
+        if not tile.pairs or (fetches and fetches_b):  # it waits for memory, longer by twos
             return loop(k, 0, depth, body, mark=Unroll(1))
         both = loop(k, pair, add(pair, 2), body, mark=Unroll(2))
         return block(

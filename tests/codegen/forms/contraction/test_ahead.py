@@ -111,8 +111,15 @@ def test_rows_are_outside_where_the_second_level_keeps_up_with_all_panels() -> N
     assert order(text_of(p, machine=keeps_up)) == ["i"]
     assert order(text_of(p, machine=replace(keeps_up, l2_keeps_up=False))) == ["j"]
     assert order(text_of(product(30, 300, 150), machine=keeps_up)) == ["j"], "too deep for it"
+    stays = Config.of({**dict(DIRECT.items), "g0.pack_b": False})
+    nn = problem(
+        NT.replace("B(n,k)", "B(k,n)").replace("(N,K) B", "(K,N) B").format("float"),
+        rand(30, 7),
+        rand(7, 150),
+    )
+    assert order(text_of(nn, stays, machine=keeps_up)) == ["j"], "it may come from memory"
     sizes_tell = text_of(p, PANELS, exact=False, machine=keeps_up)
-    assert "if (nc * kc * 4 <= 8192)" in sizes_tell
+    assert "nc * kc * 4 <= 8192" in sizes_tell
     cases = [Case(p, exact=True, config=DIRECT), Case(p, exact=False, config=PANELS)]
     cases += [Case(product(30, 300, 150), exact=False, config=PANELS)]
     differential(cases, 300, machine=replace(detect(), l2_bytes=1 << 15, l2_keeps_up=True))
