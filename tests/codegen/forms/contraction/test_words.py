@@ -55,8 +55,8 @@ def matmul(
 
 
 def words(a: str, b: str) -> list[int]:
-    """Return how many steps words of a product may have on this machine, 1 for none."""
-    return [1, *sorted(w.count for w in words_of(detect(), BY_NAME[a], BY_NAME[b], INT32))]
+    """Return what words of a product may be on this machine, as the knob has them, 1 for none."""
+    return [1, *sorted(w.choice for w in words_of(detect(), BY_NAME[a], BY_NAME[b], INT32))]
 
 
 def configs(a: str, b: str) -> list[Config]:
