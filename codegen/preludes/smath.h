@@ -247,9 +247,18 @@ TC_FN tc_f64 tc_log1p_f64(tc_f64 x) {
   TC_FN tc_##T tc_floor_##T(tc_##T x) { return __builtin_floor##F(x); }                           \
   TC_FN tc_##T tc_fmod_##T(tc_##T x, tc_##T y) { return __builtin_fmod##F(x, y); }                \
   TC_FN tc_##T tc_remainder_##T(tc_##T x, tc_##T y) { return __builtin_remainder##F(x, y); }      \
-  TC_FN tc_##T tc_nextafter_##T(tc_##T x, tc_##T y) { return __builtin_nextafter##F(x, y); }      \
   TC_FN tc_##T tc_logb_##T(tc_##T x) { return __builtin_logb##F(x); }
 TC_INEXACT(f32, f) TC_INEXACT(f64, )
+
+/* The next of the bits, upwards in size where y lies away from zero; libm's is a call. */
+#define TC_NEXT(T, U, least)                                                                      \
+  TC_FN tc_##T tc_nextafter_##T(tc_##T x, tc_##T y) {                                             \
+    tc_##U up = tc_bits_##T(x) + 1, down = tc_bits_##T(x) - 1;                                    \
+    tc_##T next = tc_float_##U((x < y) == (x > 0) ? up : down);                                   \
+    next = x == 0 ? tc_copysign_##T(least, y) : next;                                             \
+    return ((x != x) | (y != y)) ? x + y : x == y ? y : next;                                     \
+  }
+TC_NEXT(f32, u32, 0x1p-149f) TC_NEXT(f64, u64, 0x1p-1074)
 
 /* Squares of float32 fit float64 without scaling. An infinity wins over NaN. */
 TC_FN tc_f64 tc_square_sum(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
