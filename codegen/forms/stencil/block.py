@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
-from tcdsl.codegen.forms.stencil.problem import Place, is_unsafe, numbers_of, place_of
+from tcdsl.codegen.forms.stencil.problem import SHUFFLED, Place, is_unsafe, numbers_of, place_of
 from tcdsl.codegen.forms.stencil.walk import Level, Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Var, Vector
@@ -14,8 +14,6 @@ from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-
-SHUFFLED = (3, 4)  # steps of lanes that come from as many whole loads, as every second one does
 
 
 class Block:

@@ -40,6 +40,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Range
 
 MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
+SHUFFLED = (3, 4)  # steps of lanes that come from as many whole loads, as every second one does
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +181,16 @@ def takes_apart(ctx: Context, s: Stencil) -> bool:
     """Whether some read takes every second element, or fewer: masks are several a vector then."""
     places = (place_of(ctx, r.tensor, r.subs) for x in s.statements for r in x.reads() if r.subs)
     return any(place is not None and place.step(s.lane.name) not in (ZERO, ONE) for place in places)
+
+
+def gathers(ctx: Context, s: Stencil) -> bool:
+    """Whether the lanes of some read come one by one: they lie far apart, or nobody knows how far.
+
+    The window of an image whose other dimension has neighbours in memory: a transposed one.
+    """
+    places = (place_of(ctx, r.tensor, r.subs) for x in s.statements for r in x.reads() if r.subs)
+    steps = (place.step(s.lane.name).constant for place in places if place is not None)
+    return any(step not in (0, 1, 2, *SHUFFLED) for step in steps)
 
 
 def is_woven(ctx: Context, s: Stencil) -> bool:
