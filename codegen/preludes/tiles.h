@@ -181,9 +181,31 @@ TC_TILED_BYTES(us)
 TC_TILED_BYTES(uu)
 
 TC_TILED_ROWS(tc_tiled2bf, f32, tc_wide2bf_native)
+#ifdef TC_HAS_TILES
+/* Whether all sums that there are already are multiples of 2^-126, which is the last bit of 2^-103:
+ * another may be denormal, or become so, and the instruction takes it for zero. */
+TC_FN int tc_tiled_resumes(const tc_f32 *base, tc_i64 base_row, tc_i64 rows, tc_i64 columns) {
+  enum { LANES = sizeof(tc_native_i32) / 4, LEAST = 24 << 23 };
+  tc_native_i32 small = {0}; /* its signs: of magnitudes from 1 up to below the least */
+  for (tc_i64 r = 0; r < rows; r++)
+    for (tc_i64 x = 0; x < columns; x += LANES) {
+      tc_native_i32 v = {0};
+      if (columns - x >= LANES)
+        __builtin_memcpy(&v, base + r * base_row + x, sizeof v);
+      else
+        __builtin_memcpy(&v, base + r * base_row + x, (unsigned long)(columns - x) * 4);
+      v = (v & 0x7fffffff) - 1;
+      small |= (v - (LEAST - 1)) & ~v;
+    }
+  tc_i32 any = 0;
+  for (int i = 0; i < LANES; i++) any |= small[i];
+  return any >= 0;
+}
+#endif
 TC_FN void tc_tiled2bf(TC_TILED_PARAMS(f32)) {
 #ifdef TC_HAS_TILES
-  if (!(flags & TC_TILED_WIDENS)) {
+  if (!(flags & TC_TILED_WIDENS) &&
+      (flags & TC_TILED_FIRST || tc_tiled_resumes(base, base_row, rows, columns))) {
     TC_TILED_BY("tdpbf16ps")
     return;
   }

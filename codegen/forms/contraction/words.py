@@ -19,6 +19,8 @@ None occurs where factors are zero or have exponents, as they are stored, of 1 a
 `LEAST_EXPONENTS` together: products then are multiples of 2^-126, the last bits of factors being
 2^-7 of them or more, and so are sums, rounded or not. So packed blocks are looked through, and a
 pass over blocks with smaller ones widens its words as it goes (flag `WIDENS` of micro-kernels).
+Sums that a pass begins with may be no such multiples, where one before it widened or where they
+are the caller's: micro-kernels of pairs add them behind the pass, those of tiles look at them.
 """
 
 from __future__ import annotations

@@ -152,6 +152,29 @@ def test_what_instructions_take_for_zero_is_not_lost(body: str) -> None:
         np.testing.assert_array_equal(got, problems[id(p)][1].astype(np.float32))
 
 
+@pytest.mark.parametrize("body", ["instructions", "text"])
+def test_small_sums_that_a_pass_begins_with_are_not_lost(body: str) -> None:
+    """The caller's, those of a pass that widened: of two, and a part of the last behind it."""
+    text = (
+        "def f(bfloat16(M,K) A, bfloat16(K,N) B) -> (float(M,N) O) "
+        "{ O(m,n) += float(A(m,k)) * float(B(k,n)) }"
+    )
+    a, b = np.zeros((34, 38)).astype(BF), np.ones((38, 18)).astype(BF)
+    a[:, 5] = 2.0**-126
+    least = np.full((34, 18), -1.5 * 2.0**-126, np.float32)  # normal itself; the total is not
+    cases = [
+        Case(problem(text, a, b, outs=(least.copy(),)), exact=e, config=Config.of({"g0.word": 32}))
+        for e in (True, False)
+    ]
+    a, b = np.zeros((34, 1100)).astype(BF), np.zeros((1100, 18)).astype(BF)
+    a[:, :3] = b[:3] = 2.0**-70
+    p = matmul(a, b)
+    cases += [Case(p, exact=e, config=of_tiles(p, exact=e)) for e in (True, False)]
+    got = run_cases(cases, cc=as_text() if body == "text" else None, machine=MACHINE)
+    for (sums,), want in zip(got, (*[-(2.0**-127)] * 2, *[3 * 2.0**-140] * 2), strict=True):
+        np.testing.assert_array_equal(sums, np.full((34, 18), want, np.float32))
+
+
 def test_not_a_number_and_infinities_stay_in_their_rows_and_columns() -> None:
     """Nothing that lies behind a row, a column or the last step is multiplied, not even by 0."""
     a, b = operand("bfloat16", (40, 38)), operand("bfloat16", (38, 45))
