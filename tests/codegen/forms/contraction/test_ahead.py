@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.contraction.library import Tiles
+from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.types.dtypes import FLOAT32
 from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 
 pytestmark = pytest.mark.cc
@@ -98,6 +101,20 @@ def test_steps_by_twos_are_the_references() -> None:
     cases += [Case(p, exact=False, config=PANELS) for p in (*problems, product(30, 0, 70))]
     for machine in (shared, replace(shared, l2_bytes=1 << 10)):  # of which one fetches ahead
         differential(cases, 7, machine=machine)
+
+
+def test_steps_that_fetch_b_go_one_by_one() -> None:
+    """The library's tiles have both walks; what is fetched is asked in each call."""
+    name = Tiles(Vector(FLOAT32, 16), 32, shares=True).name
+    kernels = re.split(r"\nstatic ", compiler.emit_c(compiler.lower_library(name)))
+    large = [x for x in kernels if "pair += 2" in x]
+    assert large
+    for x in large:
+        fetching, other = x[x.index("b_ahead != 0") :].split("} else {")[:2]
+        assert "tc_prefetch(" in fetching
+        assert "pair" not in fetching
+        assert "pair += 2" in other
+        assert "tc_prefetch(" not in other[: other.index("pair += 2")]
 
 
 def order(text: str) -> list[str]:
