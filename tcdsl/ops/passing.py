@@ -73,12 +73,15 @@ def spread_over(made: Gradient) -> tuple[int, ...] | None:
         return None
     if not all(isinstance(sub, nodes.Name) for sub in subs):
         return None
+    extents = [*zip(read, adjoint.dims or (), strict=True)]
+    whole = [*zip(subs, result.dims or (), strict=True)]
     if len(read) == len(subs):
-        alike = all(r in (sub, nodes.IntLit(0)) for r, sub in zip(read, subs, strict=True))
+        one = nodes.IntLit(0), nodes.IntLit(1)
+        alike = all(r in (w, one) for r, w in zip(extents, whole, strict=True))
         return () if alike and read != subs else None
-    missing, left = [], list(read)
-    for d, sub in enumerate(subs):
-        if left and left[0] == sub:
+    missing, left = [], extents
+    for d, dimension in enumerate(whole):
+        if left and left[0] == dimension:
             del left[0]
         else:
             missing.append(d)

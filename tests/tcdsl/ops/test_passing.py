@@ -49,6 +49,18 @@ def test_what_an_adjoint_is_spread_over() -> None:
         assert spread_over(made) == dims, body
 
 
+def test_no_adjoint_is_spread_that_has_other_elements() -> None:
+    """Of which the gradient reads one row, or the first ones."""
+    for result, body in {
+        "N, M": "S(0, m) +=! A(n, m)",
+        "M, M": "S(0, m) +=! A(n, m)",
+        "N, 2": "S(n, 0) +=! A(n, m)",
+        "M + 1": "S(m) +=! A(n, m)",
+    }.items():
+        text = f"def f(float(N, M) A) -> (float({result}) S) {{ {body} }}"
+        assert spread_over(gradient(check(parser.parse(text)))) is None, text
+
+
 @pytest.mark.torch
 def test_gradients_of_large_sums_are_views_and_add_up_as_pytorchs() -> None:
     torch = pytest.importorskip("torch")
