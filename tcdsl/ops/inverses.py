@@ -20,7 +20,9 @@ _STEP = 8  # rows of a triangle that are solved at once; 16 take as long, and fo
 
 
 def inverse(array: Array) -> Array | None:
-    """Return the inverse of a matrix; None if it is singular.
+    """Return the inverse of a matrix; None if it is singular or has factors that are not finite.
+
+    LAPACK says what those have for an inverse: with columns for rows other elements were NaN.
 
     The factors are those of its transpose, ``A = L U P``: U has ones in its diagonal, and P
     exchanges columns. So ``U X = inv(L)`` has the rows of the inverse, in another order.
@@ -38,7 +40,7 @@ def inverse(array: Array) -> Array | None:
     Higham, "Accuracy and stability of numerical algorithms", 2002, chapter 14.
     """
     factors, exchanged = factors_of_turned(array)
-    if not np.diagonal(factors).all():
+    if not (np.diagonal(factors).all() and np.isfinite(factors).all()):
         return None
     whole, found = from_numpy(factors), from_numpy(np.zeros_like(factors))
     _invert_lower(whole, found)

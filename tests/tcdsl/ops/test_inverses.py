@@ -43,6 +43,12 @@ def test_a_singular_matrix_has_no_inverse() -> None:
     assert inverses.inverse(a) is None
 
 
+def test_inverses_by_way_of_infinity_are_lapacks() -> None:
+    a = scattered(21)
+    a[3, 17] = np.inf
+    assert inverses.inverse(a) is None
+
+
 def test_determinants_in_float32_have_the_sign_of_the_exchanges() -> None:
     a = scattered(200)
     a /= np.exp(np.linalg.slogdet(a.astype(float))[1] / 200)  # so that it is about 1
