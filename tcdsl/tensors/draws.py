@@ -196,7 +196,7 @@ def normal(
         Where both are numbers.
     """
     if isinstance(std, Tensor):
-        if std.numel() and drawing.least(std.detach()).item() < 0:
+        if std.numel() and not drawing.least(std.detach()).item() >= 0:  # nor NaN
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")

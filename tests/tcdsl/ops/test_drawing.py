@@ -123,8 +123,9 @@ def test_normal_numbers_of_tensors_are_pytorchs() -> None:
             return m.normal(spread, 2 * spread) + m.zeros(shape).normal_(0.5, 0.25)
 
         _same(drawn, 4e-6)
-    with pytest.raises(RuntimeError, match="expects all elements of std"):
-        library.normal(library.zeros(3), -library.ones(3))
+    for least in (-1.0, float("nan")):
+        with pytest.raises(RuntimeError, match="expects all elements of std"):
+            library.normal(library.zeros(3), library.tensor([2.0, least, 1.0]))
 
 
 @pytest.mark.torch
