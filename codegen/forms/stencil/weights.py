@@ -22,17 +22,13 @@ from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.find_weights import weights_of
-from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.lines import Cut
-from tcdsl.codegen.forms.stencil.nest import StencilNest
-from tcdsl.codegen.forms.stencil.order import in_order
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
-from tcdsl.codegen.forms.stencil.walk import Level, Spot
+from tcdsl.codegen.forms.stencil.sums import SumsNest
 from tcdsl.codegen.forms.stencil.weights_last import lower_last
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
-    Bin,
     Call,
     Const,
     Expr,
@@ -53,10 +49,14 @@ _BLOCK = 1 << 12  # vectors that a sum has before it goes to the total
 _MOST_STEPS = 100  # taps times rows
 
 
-class WeightsNest(StencilNest):
-    """The nest: `StencilNest`, whose taps have sums of their own."""
+class WeightsNest(SumsNest):
+    """The nest: sums of all pixels, whatever vector of a block they come from."""
 
     sums: Mapping[tuple[int, ...], Var]
+
+    def sum_of(self, tap: tuple[int, ...], vector: int) -> Var:
+        """Return the sum of a tap."""
+        return self.sums[tap]
 
     def body(self) -> Stmt:
         """Return the loop over the outer outputs."""
@@ -115,26 +115,6 @@ class WeightsNest(StencilNest):
             stored = self.ctx.operands.memory_dtype(s.target)
             out.append(Assign(place, narrow(totals[tuple(tap.values())], stored)))
         return out
-
-    def block_of(
-        self,
-        rows: int,
-        vectors: int,
-        *,
-        is_whole: bool,
-        asks_rows: bool,
-        is_full: bool = False,
-        still: Level | None = None,
-    ) -> Stmt:
-        """Return the points of some rows and vectors, in one straight run."""
-        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, is_full=is_full, still=still)
-        s = self.stencil.statement
-        shifts = self.shifts(rows, vectors)
-        for tap, at, _ in in_order(self.stencil, [*shifts]):
-            value = scope_at(block, Spot(tap, shifts[at]), s, {}).vector(s.value)
-            acc = self.sums[tuple(tap.values())]
-            block.level.stmts.append(Assign(acc, Bin("+", value, acc, acc.type)))
-        return b.block(block.level.stmts)
 
 
 def matches(ctx: Context) -> bool:

@@ -23,12 +23,9 @@ from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.planned import Plan, Planned
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.stencil.cost import point_ns
-from tcdsl.codegen.forms.stencil.lanes import scope_at
 from tcdsl.codegen.forms.stencil.lines import Cut
-from tcdsl.codegen.forms.stencil.nest import StencilNest
-from tcdsl.codegen.forms.stencil.order import in_order
 from tcdsl.codegen.forms.stencil.problem import Stencil
-from tcdsl.codegen.forms.stencil.walk import Level, Spot
+from tcdsl.codegen.forms.stencil.sums import SumsNest
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -57,7 +54,7 @@ _MOST_PARTS = 32
 _PART_POINTS = 1 << 14  # pixels times channels
 
 
-class WeightsLastNest(StencilNest):
+class WeightsLastNest(SumsNest):
     """The nest of parts, and that of the second phase; parts: how many there are."""
 
     def __init__(
@@ -167,25 +164,9 @@ class WeightsLastNest(StencilNest):
         ]
         return b.block(Let(w, low), begun, If(whole, *walks), added[0], rest)
 
-    def block_of(
-        self,
-        rows: int,
-        vectors: int,
-        *,
-        is_whole: bool,
-        asks_rows: bool,
-        is_full: bool = False,
-        still: Level | None = None,
-    ) -> Stmt:
-        """Return the points of some rows and vectors, in one straight run."""
-        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, is_full=is_full, still=still)
-        s = self.stencil.statement
-        shifts = self.shifts(rows, vectors)
-        for tap, at, _ in in_order(self.stencil, [*shifts]):
-            value = scope_at(block, Spot(tap, shifts[at]), s, {}).vector(s.value)
-            acc = self.sums[tuple(tap.values()), at[1]]
-            block.level.stmts.append(Assign(acc, Bin("+", value, acc, acc.type)))
-        return b.block(block.level.stmts)
+    def sum_of(self, tap: tuple[int, ...], vector: int) -> Var:
+        """Return the sum of a tap in a vector of channels."""
+        return self.sums[tap, vector]
 
     def finish(self) -> Stmt:
         """Return the second phase: the sums of all parts, in their order, and their stores."""
