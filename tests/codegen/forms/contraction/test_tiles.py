@@ -7,9 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -23,6 +21,7 @@ from tcdsl.codegen.toolchain import host
 from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
 from tcdsl.codegen.toolchain.host import detect, tiles_are_granted, tiles_in
 from tcdsl.grammar.types.dtypes import BFLOAT16
+from tests.codegen.forms.contraction.matmuls import BF, LAYOUTS, Array, matmul
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -37,10 +36,7 @@ from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
-Array = np.ndarray[Any, np.dtype[Any]]
-BF = ml_dtypes.bfloat16
 MACHINE = replace(detect(), dots=(TILES,))
-LAYOUTS = {"NN": ("mk", "kn"), "NT": ("mk", "nk"), "TN": ("km", "kn"), "TT": ("km", "nk")}
 # rows, columns and steps that fill tiles, and that leave any rest of them; two passes
 SHAPES = ((33, 47, 66), (16, 17, 64), (1, 1, 1), (4, 0, 5), (3, 5, 0), (0, 4, 3), (70, 40, 2090))
 HAS_TILES = pytest.mark.skipif(
@@ -57,18 +53,6 @@ def operand(dtype: str, shape: tuple[int, ...], *, low: bool = False) -> Array:
     if low:
         return np.full(shape, info.min, dtype)
     return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-
-
-def matmul(a: Array, b: Array, layout: str = "NN", to: str = "") -> Problem:
-    """Return the product of a(m,k) and b(k,n), which lie as a layout says."""
-    of = to or ("float" if a.dtype == BF else "int32")
-    lies = LAYOUTS[layout]
-    names = [f"{x}({','.join(at)})" for x, at in zip("AB", lies, strict=True)]
-    params = ", ".join(f"{t.dtype.name}{x.upper()[1:]} {x[0]}" for t, x in zip((a, b), names))  # noqa: B905
-    term = " * ".join(names if of == "bfloat16" else (f"{of}({x})" for x in names))
-    arrays = (x if at in ("mk", "kn") else x.T for x, at in zip((a, b), lies, strict=True))
-    text = f"def mm({params}) -> ({of}(M,N) C) {{ C(m,n) +=! {term} }}"
-    return problem(text, *(np.ascontiguousarray(x) for x in arrays))
 
 
 def made(

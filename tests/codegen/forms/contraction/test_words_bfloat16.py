@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.host import detect, dots_of, read_processor
+from tests.codegen.forms.contraction.matmuls import BF, LAYOUTS, Array, matmul
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -31,28 +30,12 @@ from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
-Array = np.ndarray[Any, np.dtype[Any]]
-BF = ml_dtypes.bfloat16
 MACHINE = replace(detect(), dots=("bytes", "bfloat16"))
 PAIRS = Config.of({"g0.method": "panel", "g0.word": 2})
-LAYOUTS = {"NN": ("mk", "kn"), "NT": ("mk", "nk"), "TN": ("km", "kn"), "TT": ("km", "nk")}
 
 
 def normal(*shape: int, scale: float = 1.0) -> Array:
     return (np.random.default_rng(shape).standard_normal(shape) * scale).astype(BF)
-
-
-def matmul(a: Array, b: Array, layout: str = "NN", to: str = "float") -> Problem:
-    """Return the product of a(m,k) and b(k,n), which lie as a layout says."""
-    left, right = LAYOUTS[layout]
-    x, y = f"A({','.join(left)})", f"B({','.join(right)})"
-    term = f"float({x}) * float({y})" if to == "float" else f"{x} * {y}"
-    text = (
-        f"def mm(bfloat16({','.join(left.upper())}) A, bfloat16({','.join(right.upper())}) B) "
-        f"-> ({to}(M,N) C) {{ C(m,n) +=! {term} }}"
-    )
-    arrays = (x if lies in ("mk", "kn") else x.T for x, lies in ((a, left), (b, right)))
-    return problem(text, *(np.ascontiguousarray(x) for x in arrays))
 
 
 def run(cases: list[Case]) -> list[tuple[Array, ...]]:
