@@ -63,9 +63,13 @@ class Kernels:
         panel = self.panel
         term = panel.problem.term
         ahead = self.strides.asks == "b"
-        shares = self.machine.shares_ports and panel.words is None
         registers = self.machine.registers
-        return Tiles(panel.vector, registers, by_table, panel.words, term, ahead, shares)
+        return Tiles(panel.vector, registers, by_table, panel.words, term, ahead, self.shares)
+
+    @property
+    def shares(self) -> bool:
+        """Whether FMAs of a micro-kernel share ports with its counters and addresses."""
+        return self.machine.shares_ports and self.panel.words is None
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -138,8 +142,7 @@ class Kernels:
 
     def _tile(self, rows: int, vectors: int) -> RegisterTile:
         panel = self.panel
-        shares = self.machine.shares_ports and panel.words is None
-        pairs = pairs_steps(shares, self.machine.registers, rows, vectors)
+        pairs = pairs_steps(self.shares, self.machine.registers, rows, vectors)
         return RegisterTile(rows, vectors, panel.lanes, panel.dtype, panel.words, pairs)
 
     def _finish_pass(self) -> Function:
