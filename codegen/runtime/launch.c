@@ -6,20 +6,20 @@ typedef struct {
   char *slots;
   size_t slot_bytes;
   int parallel;
-} Work; /* by value: a new plan may come while the call runs */
+} Work; /* of one call: a new plan may come while it runs */
 
-static int run_phase(const tc_executable *exe, tc_i64 p, const tc_args *args, Work work, int owner) {
+static int run_phase(const tc_executable *exe, tc_i64 p, const tc_args *args, const Work *work, int owner) {
   tc_i64 tasks = args->plan->tasks[p];
   double cost_ns = args->plan->cost_ns[p];
   if (tasks <= 0) return 0;
   if (owner && pool_pays((int)args->threads, tasks, cost_ns))
-    return pool_run(exe->phase[p], args, work.slots, work.slot_bytes, tasks, cost_ns);
-  return exe->phase[p](args, work.slots, 0, tasks);
+    return pool_run(exe->phase[p], args, work->slots, work->slot_bytes, tasks, cost_ns);
+  return exe->phase[p](args, work->slots, 0, tasks);
 }
 
 /* Phases [first, last); of the loops, those from `loop` on may lie in there. */
 static int run_span(const tc_executable *exe, tc_i64 first, tc_i64 last, tc_i64 loop, const tc_args *args,
-                    Work work, int owner) {
+                    const Work *work, int owner) {
   int rc = 0;
   for (tc_i64 p = first; p < last && !rc && !args->error->code;) {
     while (loop < exe->loops && (exe->loop[loop].first < p || exe->loop[loop].first == exe->loop[loop].last))
@@ -40,15 +40,15 @@ static int run_span(const tc_executable *exe, tc_i64 first, tc_i64 last, tc_i64 
   return rc;
 }
 
-static int run_phases(const tc_executable *exe, const tc_args *args, Work work) {
-  int owner = work.parallel && pool_take();
+static int run_phases(const tc_executable *exe, const tc_args *args, const Work *work) {
+  int owner = work->parallel && pool_take();
   int rc = run_span(exe, 0, exe->phases, 0, args, work, owner);
   if (owner) pool_give();
   return rc;
 }
 
 /* A long call lets other Python threads run, and keeps its own copy of the plan. */
-static int run_released(const Entry *e, tc_args *args, Work work) {
+static int run_released(const Entry *e, tc_args *args, const Work *work) {
   tc_plan plan;
   write_plan(e, &plan, TC_MAX_PARAMS);
   args->plan = &plan;
@@ -84,7 +84,7 @@ static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scala
   const tc_plan *plan = is_long(e) ? NULL : plan_of(e);
   tc_args args = {at->data, e->sizes, e->strides, scalars, plan, shared, &error, e->planned_threads, turn};
   tc_i64 from = trace.is_on ? now_ns() : 0;
-  int rc = !plan ? run_released(e, &args, work) : run_phases(e->exe, &args, work);
+  int rc = !plan ? run_released(e, &args, &work) : run_phases(e->exe, &args, &work);
   if (from) trace_call(l, e, from);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {

@@ -75,6 +75,7 @@ static void block_free(Storage *s) {
     munmap(s, total);
   else
     free(s);
+  Py_DecRef((PyObject *)storage_type);
 }
 
 /* Free the blocks of classes [first, last) that wait. */
@@ -146,12 +147,13 @@ static Storage *storage_new(size_t bytes) {
     s->stream = NULL;
     s->size_class = (short)c;
     s->device = 0;
+    PyObject_Init(&s->ob_base, storage_type);
   }
+  s->ob_base.ob_refcnt = 1; /* a block that waited is still of its type */
   s->version = 0;
   s->owner = NULL;
   s->spare = s->bytes - bytes < UINT_MAX ? (unsigned)(s->bytes - bytes) : UINT_MAX;
   live_bytes += s->bytes - s->spare;
-  PyObject_Init(&s->ob_base, storage_type);
   return s;
 }
 
@@ -205,7 +207,6 @@ static void storage_dealloc(Storage *s) {
     free_list[s->size_class] = s;
     cached_bytes += s->bytes;
   }
-  Py_DecRef((PyObject *)storage_type);
 }
 
 static PyMemberDef storage_members[] = {{"nbytes", T_PYSSIZET, offsetof(Storage, bytes), READONLY, NULL},

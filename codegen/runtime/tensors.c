@@ -43,9 +43,13 @@ static PyObject *t_call(PyObject *launcher, PyObject *const *in, PyObject *const
   tc_i64 key[KEY_WORDS];
   Places at;
   Mood mood = {0, 0, 0, 0, 1};
+  size_t words = 0;
   key[0] = out != NULL;
-  size_t words = key_of(l, in, out, key, key + 1, &at, &mood);
-  int row = words ? look_up(l, key, words) : -1;
+  int row = is_recent(l, in, out, &at) ? l->recent : -1;
+  if (row < 0) {
+    words = key_of(l, in, out, key, key + 1, &at, &mood);
+    row = words ? look_up(l, key, words) : -1;
+  }
   if (row >= 0) l->recent = row;
   Entry *e = row >= 0 ? l->row[row].entry : words ? entry_of_kind(l, key, 1, words) : NULL;
   if (!e) return NULL;

@@ -55,7 +55,7 @@ static PyObject *m_lent(PyObject *m, PyObject *args) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "shape and strides differ in length");
     return NULL;
   }
-  Tensor *t = tensor_alloc(tensor_type, nd);
+  Tensor *t = tensor_alloc(nd);
   if (!t) return NULL;
   memcpy(t->head.dims, dims, 2 * (size_t)nd * sizeof *dims);
   t->head.form = form_of(type_num, nd, device);
@@ -75,7 +75,7 @@ static PyObject *m_over(PyObject *m, PyObject *array) {
   int type_num, is_writeable, nd = rt->see_array(array, &data, &dims, &type_num, &is_writeable);
   (void)m;
   if (nd < 0 || nd > MOST_DIMS || PyList_GetItem(py.dtypes, type_num) == Py_None) return Py_NewRef(Py_None);
-  Tensor *t = tensor_alloc(tensor_type, nd);
+  Tensor *t = tensor_alloc(nd);
   if (!t) return NULL;
   tc_i64 step = 1;
   for (int d = nd; d--; step *= dims[d] ? dims[d] : 1) {
@@ -123,7 +123,7 @@ static PyObject *m_retyped(PyObject *m, PyObject *args) {
     return NULL;
   }
   const Tensor *source = (Tensor *)of;
-  Tensor *t = tensor_alloc(tensor_type, nd);
+  Tensor *t = tensor_alloc(nd);
   if (!t) return NULL;
   memcpy(t->head.dims, dims, 2 * (size_t)nd * sizeof *dims);
   t->head.form = form_of(type_num, nd, device_of(&source->head));

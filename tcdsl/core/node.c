@@ -15,6 +15,34 @@ static int node_clear(Node *n) {
   return 0;
 }
 
+/* Nodes that died, by how many slots they have, as tensors are kept (tensor.c). */
+enum { IDLE_SLOTS = 8 };
+static Node *idle_nodes[IDLE_SLOTS + 1]; /* linked by link, and still of their type */
+static int n_idle_nodes[IDLE_SLOTS + 1];
+
+/* The memory of a node: whatever it holds is its maker's to fill. */
+static Node *node_alloc(int slots) {
+  Node *n = slots <= IDLE_SLOTS ? idle_nodes[slots] : NULL;
+  if (!n) return PyObject_GC_NewVar(Node, node_type, slots);
+  idle_nodes[slots] = n->link;
+  n_idle_nodes[slots]--;
+  n->ob_base.ob_base.ob_refcnt = 1;
+  return n;
+}
+
+static void node_free(Node *n) {
+  PyTypeObject *type = Py_TYPE(n);
+  Py_ssize_t slots = n->ob_base.ob_size;
+  if (type == node_type && slots <= IDLE_SLOTS && n_idle_nodes[slots] < MOST_IDLE) {
+    n->link = idle_nodes[slots];
+    idle_nodes[slots] = n;
+    n_idle_nodes[slots]++;
+    return;
+  }
+  PyObject_GC_Del(n);
+  Py_DecRef((PyObject *)type);
+}
+
 static __thread Node *dying __attribute__((tls_model("initial-exec")));
 static __thread int is_freeing __attribute__((tls_model("initial-exec")));
 
@@ -26,12 +54,10 @@ static void node_dealloc(Node *n) {
   if (is_freeing) return;
   is_freeing = 1;
   while ((n = dying)) {
-    PyTypeObject *type = Py_TYPE(n);
     dying = n->link;
     node_clear(n);
     Py_DecRef(n->name);
-    PyObject_GC_Del(n);
-    Py_DecRef((PyObject *)type);
+    node_free(n);
   }
   is_freeing = 0;
 }
@@ -40,7 +66,7 @@ static void node_dealloc(Node *n) {
 static Node *node_new(PyObject *name, Recipe *recipe, int n_in, int n_out) {
   int is_traced = is_set(py.trace);
   int n_kept = recipe->n_kept, slots = n_in + n_kept + n_out + (n_out > 1 ? n_out : 0) + is_traced;
-  Node *n = PyObject_GC_NewVar(Node, node_type, slots);
+  Node *n = node_alloc(slots);
   if (!n) return NULL;
   n->name = Py_NewRef(name);
   n->recipe = (Recipe *)Py_NewRef(recipe);

@@ -8,17 +8,22 @@ static int is_foreign(PyObject *o) {
   return !is_tensor(o) && type != PyFloat_Type && type != PyLong_Type && type != PyBool_Type;
 }
 
+static PyObject *call_operator(PyObject *operator, PyObject *const *args, size_t n) {
+  if (Py_TYPE(operator) == op_type) return ((Op *)operator)->call(operator, args, n, NULL);
+  return PyObject_Vectorcall(operator, args, n, NULL);
+}
+
 /* Of an operand that tensors know nothing of, the other side is asked. */
 static PyObject *binary(int slot, PyObject *a, PyObject *b) {
   PyObject *two[] = {a, b};
-  PyObject *result = operators[slot] ? PyObject_Vectorcall(operators[slot], two, 2, NULL) : Py_NewRef(Py_NotImplemented);
+  PyObject *result = operators[slot] ? call_operator(operators[slot], two, 2) : Py_NewRef(Py_NotImplemented);
   if (result || (!is_foreign(a) && !is_foreign(b)) || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
   PyErr_Clear();
   return Py_NewRef(Py_NotImplemented);
 }
 
 static PyObject *unary(int slot, PyObject *a) {
-  if (operators[slot]) return PyObject_Vectorcall(operators[slot], &a, 1, NULL);
+  if (operators[slot]) return call_operator(operators[slot], &a, 1);
   PyErr_SetString(PyExc_TypeError, "bad operand type for an operator: 'Tensor'");
   return NULL;
 }

@@ -4,10 +4,21 @@ static inline void track(void *o) {
   if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
 }
 
+/* Tensors that died, for the next ones: what the allocator and the collector's count of objects ask is half of what a
+ * tensor costs. The collector does not count those that live again, and they are few. */
+enum { MOST_IDLE = 64 };
+static Tensor *idle; /* linked by fn, and still of their type */
+static int n_idle;
+
 /* A tensor without memory. The collector sees it only once it can be part of a cycle: see track. */
-static Tensor *tensor_alloc(PyTypeObject *type, int nd) {
-  Tensor *t = PyObject_GC_New(Tensor, type);
-  if (!t) return NULL;
+static Tensor *tensor_alloc(int nd) {
+  Tensor *t = idle;
+  if (t) {
+    idle = (Tensor *)t->fn;
+    n_idle--;
+    t->head.ob_base.ob_refcnt = 1;
+  } else if (!(t = PyObject_GC_New(Tensor, tensor_type)))
+    return NULL;
   t->head.data = NULL;
   t->head.storage = NULL;
   t->head.flags = 0;
@@ -26,7 +37,7 @@ static Tensor *tensor_alloc(PyTypeObject *type, int nd) {
 
 /* An instance of a Python subclass may have slots of its own, which its allocator clears. */
 static Tensor *subclass_alloc(PyTypeObject *type, int nd) {
-  if (type == tensor_type) return tensor_alloc(type, nd);
+  if (type == tensor_type) return tensor_alloc(nd);
   Tensor *t = (Tensor *)PyType_GenericAlloc(type, 0);
   if (!t) return NULL;
   t->head.dims = t->room;
@@ -83,7 +94,7 @@ static int lies_in_storage(const Tensor *t) {
 
 static PyObject *tensor_fresh(int type_num, int item_bytes, int nd, const Py_ssize_t *dims, const Py_ssize_t *strides,
                               char **data) {
-  Tensor *t = tensor_alloc(tensor_type, nd);
+  Tensor *t = tensor_alloc(nd);
   if (!t) return NULL;
   tc_i64 n = 1, *shape = t->head.dims, *stride = shape + nd;
   for (int d = nd - 1; d >= 0; d--) {
@@ -135,7 +146,7 @@ static Tensor *tensor_view(PyTypeObject *type, const Tensor *of, int nd, const t
 
 static Tensor *alias_of(const Tensor *t) {
   int nd = rank_of(&t->head);
-  Tensor *a = tensor_alloc(tensor_type, nd);
+  Tensor *a = tensor_alloc(nd);
   if (!a) return NULL;
   for (int d = 0; d < 2 * nd; d++) a->head.dims[d] = t->head.dims[d];
   a->head.form = t->head.form;
@@ -153,7 +164,7 @@ static Tensor *form_alone(const Tensor *t) {
   int nd = rank_of(&t->head);
   tc_i64 n = 1;
   if (!nothing && !(nothing = rt->storage_new(64))) return NULL;
-  Tensor *f = tensor_alloc(tensor_type, nd);
+  Tensor *f = tensor_alloc(nd);
   if (!f) return NULL;
   for (int d = nd - 1; d >= 0; d--) {
     f->head.dims[d] = t->head.dims[d];
@@ -209,6 +220,12 @@ static void tensor_dealloc(Tensor *t) {
   if (t->fn || t->grad || t->base || t->hooks || t->dict) tensor_clear(t);
   Py_DecRef((PyObject *)t->head.storage);
   if (t->head.dims != t->room) free(t->head.dims);
+  if (type == tensor_type && n_idle < MOST_IDLE) {
+    t->fn = (Node *)idle;
+    idle = t;
+    n_idle++;
+    return;
+  }
   PyObject_GC_Del(t);
   Py_DecRef((PyObject *)type);
 }

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl import library
 from tcdsl.core import Tensor, backward, from_numpy, retyped, set_grad_enabled
 from tests.tcdsl.core.few import (
     array,
@@ -271,6 +272,46 @@ def test_only_what_was_asked_for_is_computed() -> None:
     np.testing.assert_allclose(array(by_mid), np.exp([1, 2]))
     np.testing.assert_allclose(array(by_x), np.exp([1, 2]) * [2, 4])
     assert y.grad is None
+
+
+def test_what_died_leaves_nothing_to_what_lives_in_its_place() -> None:
+    def live() -> list[Any]:
+        x = library.ones(1, 1, 1, 2, 1, 2, requires_grad=True)
+        y = x * x
+        y.register_hook(lambda g: g)
+        y.sum().backward()
+        x.tag = "died"
+        return [weakref.ref(x), weakref.ref(y)]
+
+    seen: list[Any] = []
+    for _ in range(3):
+        died = [r for _ in range(100) for r in live()]
+        assert all(r() is None for r in died)
+        fresh = [library.ones(2) * 3 for _ in range(200)]
+        seen += fresh
+        assert all(t.shape == (2,) and t.tolist() == [3.0, 3.0] for t in fresh)
+        assert all(t.grad is None and t.grad_fn is None and t._base is None for t in fresh)
+        assert not any(t.requires_grad or t.__dict__ or t._backward_hooks for t in fresh)
+        assert not any(weakref.getweakrefcount(t) for t in fresh)
+        leaf = library.ones(2, requires_grad=True)
+        nodes = [(leaf * t).grad_fn for t in fresh]
+        assert not any(n._hooks for n in nodes if n is not None)
+        assert len({id(n) for n in nodes}) == len(nodes)
+    assert len({id(t) for t in seen}) == len(seen)
+
+
+def test_forms_in_turn_are_told_apart() -> None:
+    values = np.arange(9)
+    square = tensor(values.reshape(3, 3))
+    row = tensor(values[:3])
+    forms = [
+        *(square, square.t(), tensor(values.reshape(3, 3), np.int32), row, square.select(1, 0)),
+        *(tensor(values[:3, None]), tensor(values[None, :3]), tensor(values[:1])),
+    ]
+    for a in forms * 2:
+        for b in forms:
+            assert np.array_equal(array(plus(a, b)), array(a) + array(b))
+            assert np.array_equal(array(plus(a, b)), array(a) + array(b))
 
 
 def test_long_chains_need_no_stack() -> None:
