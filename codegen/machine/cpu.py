@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tcdsl.grammar.text.dataclass import dataclass
 
+CORE_L3 = 8 << 20  # bytes of the third level that a core has at most, of nearly all processors
+
 
 def has_few(registers: int) -> bool:
     """Whether so many vector registers are all taken by a tile: 16 of AVX2, not 32."""
@@ -39,6 +41,11 @@ class Machine:
     def has_few_registers(self) -> bool:
         """Whether register tiles take all vector registers, so that nothing is done beside them."""
         return has_few(self.registers)
+
+    @property
+    def own_l3_bytes(self) -> int:
+        """How much of the third level may be ours: a rented part of a processor shows all of it."""
+        return min(self.l3_bytes, CORE_L3 * self.cores)
 
     def lanes(self, element_bytes: int) -> int:
         """Return how many elements a vector holds."""

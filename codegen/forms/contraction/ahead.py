@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.panel import Panel
-from tcdsl.codegen.forms.contraction.register_tile import FAR
+from tcdsl.codegen.forms.contraction.register_tile import FAR, PAST
 from tcdsl.codegen.forms.contraction.schedule import is_far
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Bin, Expr
+from tcdsl.codegen.loops.loopir import I64, TRUTH, Bin, Const, Expr
 from tcdsl.codegen.machine.cpu import Machine
 
 FORESEEN = 2048  # bytes of a row that hardware takes for a stream soon enough
@@ -30,10 +30,23 @@ def fetches_rows(x: Extents, machine: Machine, depth: Expr) -> Expr:
     return b.all_of(far, b.compare("<", b.mul(depth, x.bytes), FORESEEN))
 
 
-def with_distance(panel: Panel, machine: Machine, flags: Expr) -> Expr:
-    """Return a flag word that says too whether the output is far away."""
+def goes_past(panel: Panel, machine: Machine) -> Expr:
+    """Return whether no cache holds the output, so that its lines are stored past them."""
+    x = panel.extents()
+    if panel.waits or panel.has_pass or panel.is_tiled:  # whose sums are read again
+        return Const(False, TRUTH)
+    return b.compare(">=", b.mul(x.outer, x.m, x.n, x.bytes), machine.own_l3_bytes)
+
+
+def with_distance(panel: Panel, machine: Machine, flags: Expr, *, may_pass: bool) -> Expr:
+    """Return a flag word that says too how far away the output is.
+
+    may_pass: nothing of the same phase reads it.
+    """
     x = panel.extents()
     far = b.select(is_far(x, machine, x.m, x.n), b.c64(FAR), b.c64(0))
+    if may_pass:
+        far = b.select(goes_past(panel, machine), b.c64(FAR | PAST), far)
     known = b.value_of(far), b.value_of(flags)
     if panel.waits or known[0] == 0:  # sums that wait lie in the workspace
         return flags

@@ -47,7 +47,8 @@ class Kernels:
     """The register tiles that exist, by (rows, vectors), and what they have in common.
 
     strides: how a micro-kernel walks its operands. in_parts: other numbers of rows occur, and run
-    as several tiles.
+    as several tiles. may_pass: the output may be stored past the caches,
+    as nothing of the same phase reads it.
     """
 
     panel: Panel
@@ -55,6 +56,7 @@ class Kernels:
     tiles: tuple[tuple[int, int], ...]
     strides: Strides
     in_parts: bool = False
+    may_pass: bool = False
 
     @property
     def library(self) -> Tiles:

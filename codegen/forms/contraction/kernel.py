@@ -19,18 +19,23 @@ from tcdsl.codegen.forms.contraction.register_tile import (
     FAR,
     FIRST,
     LAST,
+    LINE,
+    PAST,
     Epilogue,
     RegisterTile,
     Strides,
     accumulator,
     each_vector,
+    has_lines,
     load_vector,
     store_vector,
+    stream_vector,
     tail_mask,
 )
 from tcdsl.codegen.forms.contraction.steps import k_loop
 from tcdsl.codegen.loops.build import (
     add,
+    all_of,
     any_of,
     block,
     c64,
@@ -42,16 +47,20 @@ from tcdsl.codegen.loops.build import (
     load,
     loop,
     mul,
+    not_,
     offset,
     pointer,
+    value_of,
     when,
 )
 from tcdsl.codegen.loops.loopir import (
     I64,
+    TRUTH,
     Array,
     Assign,
     Bin,
     Cast,
+    Const,
     Elem,
     Expr,
     Function,
@@ -132,6 +141,9 @@ def micro_kernel(
         value = accumulator(tile, r, v)
         return [store_vector(tile, at(v), value, masked=masked, stored=stored)]
 
+    def stream(v: Expr, _: bool) -> list[Stmt]:
+        return [stream_vector(tile, at(v), accumulator(tile, r, v))]
+
     def rows(body: Callable[[Expr, bool], Sequence[Stmt]]) -> Stmt:
         return loop(r, 0, tile.rows, each_vector(tile, body), mark=Unroll())
 
@@ -168,9 +180,13 @@ def micro_kernel(
         return block(sums, start, rows(lay_down), do(function, *there, *epilogue.params))
 
     def fetch_ahead(v: Expr, _: bool) -> list[Stmt]:
-        return [do("tc_prefetch", p) for p in (at(v), *epilogue.far(r, mul(v, tile.lanes)))]
+        return [do("tc_prefetch", at(v)), *fetch_far(v, False)]
 
-    def flag(bit: int) -> Expr:
+    def fetch_far(v: Expr, _: bool) -> list[Stmt]:
+        return [do("tc_prefetch", p) for p in epilogue.far(r, mul(v, tile.lanes))]
+
+    def flag(*bits: int) -> Expr:
+        bit = sum(bits)
         if "flags" in told:
             return c64(told["flags"] & bit)
         return Bin("&", i64("flags"), c64(bit), I64)
@@ -180,6 +196,21 @@ def micro_kernel(
     is_far = compare("!=", flag(FAR), 0)
     depth = c64(told["depth"]) if "depth" in told else i64("depth")
     out: Stmt = rows(store)
+    fetched = rows(fetch_ahead)
+    goes_past: Stmt | None = None
+    may_pass = compare("==", flag(FIRST, LAST, PAST), FIRST | LAST | PAST)
+    apart = mul(c_row, stored.size_bytes)
+    known = value_of(apart)
+    can_pass = has_lines(tile, stored) and not (known or 0) % LINE
+    if can_pass and may_pass != Const(False, TRUTH):
+        past = Var("past", TRUTH)
+        places = Cast(c, I64) if known is not None else Bin("|", Cast(c, I64), apart, I64)
+        lie = compare("==", Bin("&", places, c64(LINE - 1), I64), 0)
+        whole = compare("==", i64("columns"), tile.columns)
+        goes_past = Let(past, all_of(may_pass, whole, lie))
+        out = either(past, rows(stream), out)
+        reads = epilogue.far(r, c64(0))
+        fetched = either(past, rows(fetch_far), fetched) if reads else when(not_(past), fetched)
     if finisher is not None:
         out = either(is_last, finish_apart(finisher), out)
     elif not epilogue.is_plain and epilogue.is_vector:
@@ -189,7 +220,8 @@ def micro_kernel(
     body = block(
         [do("tc_lay_down", p) for p in epilogue.params if _is_float(p)],
         tail_mask(tile, i64("columns")),
-        when(any_of(is_far, compare(">=", depth, DEEP)), rows(fetch_ahead)),
+        goes_past,
+        when(any_of(is_far, compare(">=", depth, DEEP)), fetched),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
         k_loop(tile, strides, term),
         when(is_later, rows(resume)),

@@ -82,7 +82,7 @@ def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
         g = replace(g, pack_b=b.c64(AHEAD))
     fetches = bool(b.value_of(fetches_rows(sizes, ctx.machine, g.kc)))
     strides = strides_of(panel, g, ctx.machine, fetches_rows=fetches)
-    kernels = Kernels(panel, ctx.machine, tiles, strides)
+    kernels = Kernels(panel, ctx.machine, tiles, strides, may_pass=True)
     callers = phase(panel, g, kernels, [])
     functions = [*kernels.functions(kernels.told(callers)), *callers]
     ns = turn_ns(ctx, panel, choice)
@@ -161,7 +161,8 @@ def generic(ctx: Context, panel: Panel) -> Lowered:
             prologue.append(Let(v, b.plan_param(param)))
     g = Blocking(**fields)
     tiles = kernel_set(machine.registers)
-    kernels = Kernels(panel, machine, tiles, strides_of(panel, g, machine), in_parts=True)
+    strides = strides_of(panel, g, machine)
+    kernels = Kernels(panel, machine, tiles, strides, in_parts=True, may_pass=True)
     functions = [*imports, *kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
     ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tcdsl.codegen.forms.contraction.ahead import goes_past
 from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing
 from tcdsl.codegen.forms.contraction.blocking import AHEAD, DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
@@ -65,7 +66,8 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         origins(panel, block.at) if panel.neighbours is None else None,
         work(panel, g, kernels, x, block),
     )
-    whole = ops.declare(b.block(prologue, head, nest))
+    behind = b.when(goes_past(panel, kernels.machine), b.do("tc_stream_end"))
+    whole = ops.declare(b.block(prologue, head, nest, behind))
     name = f"{panel.prefix}_panel"
     functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
     return functions

@@ -36,8 +36,9 @@ from tcdsl.grammar.types.dtypes import INT32, DType
 LINE = 64  # bytes
 
 # Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened; the
-# output is far away, so that its lines are fetched however few steps they have.
-FIRST, LAST, WIDENS, FAR = 1, 2, 4, 8
+# output is far away, so that its lines are fetched however few steps they have; no cache holds it,
+# so that whole lines are stored past them.
+FIRST, LAST, WIDENS, FAR, PAST = 1, 2, 4, 8, 16
 
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
 # machine) and 3s: few enough integer registers for any tile.
@@ -200,6 +201,16 @@ def store_vector(
     is_own = stored is None or stored == tile.dtype  # others are narrowed before
     name = ("tc_storet" if is_own else "tc_storem") if masked else "tc_store"
     return Eval(intrinsic(name, tile.vector, *args, stored=stored))
+
+
+def has_lines(tile: RegisterTile, stored: DType) -> bool:
+    """Return whether a row of a full tile is whole lines, which may be stored past the caches."""
+    return stored == tile.dtype and tile.columns * stored.size_bytes % LINE == 0
+
+
+def stream_vector(tile: RegisterTile, p: Expr, value: Expr) -> Stmt:
+    """Return the store of a vector at p, aligned, past the caches."""
+    return Eval(intrinsic("tc_stream", tile.vector, p, value))
 
 
 def each_vector(tile: RegisterTile, body: Callable[[Expr, bool], Sequence[Stmt]]) -> list[Stmt]:

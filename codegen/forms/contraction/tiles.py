@@ -368,7 +368,8 @@ def _tile_args(
     walk(row, strides.c_row)
     if strides.has_base:
         args += _base(panel, k0, place, args[-2:])
-    args += [part.depth, with_distance(panel, kernels.machine, part.flags), columns]
+    distance = with_distance(panel, kernels.machine, part.flags, may_pass=kernels.may_pass)
+    args += [part.depth, distance, columns]
     *rows_ahead, panel_ahead = ahead(panel, g, kernels.machine)
     args += rows_ahead if "a" in strides.asks else []
     args += [panel_ahead] if "b" in strides.asks else []

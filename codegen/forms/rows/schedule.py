@@ -156,7 +156,8 @@ def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[st
             unroll = 1
         values |= {"vectors": True, "unroll": unroll}
         if _is_pointwise(space):
-            values["stream"] = ctx.at_least(_output_bytes(ctx, space), ctx.machine.l3_bytes + 1)
+            past = ctx.machine.own_l3_bytes
+            values["stream"] = ctx.at_least(_output_bytes(ctx, space), past)
         else:
             far = total * memory_per_point(ctx, space) > ctx.machine.l3_bytes
             values["prefetch"] = len(space.sweeps) > 1 or (ctx.is_exact() and far)

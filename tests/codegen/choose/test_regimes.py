@@ -67,7 +67,7 @@ def test_what_asks_nothing_has_one_choice(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "knob", "of"),
     [
-        (ADD, "g0.stream", {(3, 5): False, (4096, 2048): False, (4096, 2049): True}),
+        (ADD, "g0.stream", {(3, 5): False, (2048, 2047): False, (2048, 2048): True}),
         (
             SUMS,
             "g0.split",
