@@ -4,12 +4,11 @@
 
 /* ---- libm's, float64 */
 
-double cbrt(double), cos(double), erf(double), erfc(double), j0(double), j1(double);
-double lgamma_r(double, int *), sin(double), tan(double), tgamma(double), y0(double), y1(double);
-double atan2(double, double), hypot(double, double), pow(double, double);
+double cbrt(double), cos(double), j0(double), j1(double), lgamma_r(double, int *), sin(double);
+double tan(double), tgamma(double), y0(double), y1(double), pow(double, double);
 
 #define TC_LIBM(name) TC_FN tc_f64 tc_##name##_f64(tc_f64 x) { return name(x); }
-TC_LIBM(cbrt) TC_LIBM(cos) TC_LIBM(erf) TC_LIBM(erfc) TC_LIBM(sin) TC_LIBM(tan)
+TC_LIBM(cbrt) TC_LIBM(cos) TC_LIBM(sin)
 /* Too rare for float32 forms of their own. */
 #define TC_LIBM_BOTH(name)                                                                        \
   TC_LIBM(name)                                                                                   \
@@ -19,20 +18,21 @@ TC_FN tc_f64 tc_lgamma_f64(tc_f64 x) { /* lgamma itself writes a global */
   int sign;
   return lgamma_r(x, &sign);
 }
-TC_FN tc_f64 tc_atan2_f64(tc_f64 y, tc_f64 x) { return atan2(y, x); }
-TC_FN tc_f64 tc_pow_f64(tc_f64 x, tc_f64 y) { return pow(x, y); }
 TC_FN tc_f64 tc_exp10_f64(tc_f64 x) { return pow(10.0, x); } /* exp10 is not in every libm */
 TC_FN tc_f64 tc_rcbrt_f64(tc_f64 x) { return 1.0 / cbrt(x); }
-TC_FN tc_f64 tc_hypot_f64(tc_f64 a, tc_f64 b) { return hypot(a, b); }
-TC_FN tc_f64 tc_norm3d_f64(tc_f64 a, tc_f64 b, tc_f64 c) { return hypot(hypot(a, b), c); }
-TC_FN tc_f64 tc_norm4d_f64(tc_f64 a, tc_f64 b, tc_f64 c, tc_f64 d) {
-  return hypot(hypot(a, b), hypot(c, d));
+/* Ours, but for rare arguments. */
+TC_FN tc_f64 tc_tan_f64(tc_f64 x) {
+  tc_i64 is_rare;
+  tc_f64 y = tc_tan_near_f64(x, &is_rare);
+  return is_rare ? tan(x) : y;
 }
-TC_FN tc_f64 tc_rhypot_f64(tc_f64 a, tc_f64 b) { return 1.0 / hypot(a, b); }
-TC_FN tc_f64 tc_rnorm3d_f64(tc_f64 a, tc_f64 b, tc_f64 c) { return 1.0 / tc_norm3d_f64(a, b, c); }
-TC_FN tc_f64 tc_rnorm4d_f64(tc_f64 a, tc_f64 b, tc_f64 c, tc_f64 d) {
-  return 1.0 / tc_norm4d_f64(a, b, c, d);
-}
+#define TC_OR_LIBM(name)                                                                          \
+  TC_FN tc_f64 tc_##name##_f64(tc_f64 x, tc_f64 y) {                                              \
+    tc_i64 is_rare;                                                                                  \
+    tc_f64 r = tc_##name##_near_f64(x, y, &is_rare);                                              \
+    return is_rare ? __builtin_##name(x, y) : r;                                                  \
+  }
+TC_OR_LIBM(fmod) TC_OR_LIBM(remainder)
 
 /* ---- rare ones of which libm has none: float64, rounded for float32 */
 
@@ -72,29 +72,7 @@ static __attribute__((unused)) tc_f64 tc_erfcx_f64(tc_f64 x) {
   return 2.0 * tc_exp_f64(square) * (1.0 + tc_expm1_f64(rest)) - p;
 }
 
-/* Phi(x) = erfc(-x / sqrt(2)) / 2; low is what rounding -x / sqrt(2) lost. */
-static __attribute__((unused)) tc_f64 tc_normcdf_f64(tc_f64 x) {
-  x = x < -38.6 ? -38.6 : x > 38.6 ? 38.6 : x;
-  tc_f64 z = x * -0x1.6a09e667f3bcdp-1;
-  tc_f64 low = __builtin_fma(x, -0x1.6a09e667f3bcdp-1, -z) - x * -0x1.bdd3413b26456p-55;
-  tc_f64 y = erfc(z);
-  return 0.5 * (z > 1.0 ? y - 2.0 * z * low * y * (1.0 + 0.5 / (z * z)) : y);
-}
-static __attribute__((unused)) tc_f64 tc_gelu_f64(tc_f64 x) { return x * tc_normcdf_f64(x); }
-
-/* Halley's steps on erf(z) = x for small x, on erfc(z) = y, divided by e^(-z z), for small y. */
-static __attribute__((unused)) tc_f64 tc_erfcinv_f64(tc_f64 y);
-static __attribute__((unused)) tc_f64 tc_erfinv_f64(tc_f64 x) {
-  tc_f64 a = tc_fabs_f64(x);
-  if (!(a < 0.5)) return a <= 1.0 ? tc_copysign_f64(tc_erfcinv_f64(1.0 - a), x) : TC_NAN_F64;
-  if (a < 1e-9) return x * 0x1.c5bf891b4ef6bp-1;
-  tc_f64 s = x * 0x1.c5bf891b4ef6bp-1, q = s * s, z = s * (1.0 + q * (1.0 / 3 + q * (7.0 / 30)));
-  for (int i = 0; i < 3; i++) {
-    tc_f64 h = (erf(z) - x) * tc_exp_f64(z * z) * 0x1.c5bf891b4ef6bp-1;
-    z -= h / (1.0 + z * h);
-  }
-  return z;
-}
+/* Halley's steps on erfc(z) = y for small y, divided by e^(-z z). */
 static __attribute__((unused)) tc_f64 tc_erfcinv_f64(tc_f64 y) {
   if (!(y > 0.0 && y < 2.0)) return y == 0.0 ? TC_INF_F64 : y == 2.0 ? -TC_INF_F64 : TC_NAN_F64;
   if (y > 0.5 && y < 1.5) return tc_erfinv_f64(1.0 - y);

@@ -245,10 +245,10 @@ TC_FN tc_f64 tc_log1p_f64(tc_f64 x) {
   TC_FN tc_##T tc_fma_##T(tc_##T x, tc_##T y, tc_##T z) { return __builtin_fma##F(x, y, z); }     \
   TC_FN tc_##T tc_ceil_##T(tc_##T x) { return __builtin_ceil##F(x); }                             \
   TC_FN tc_##T tc_floor_##T(tc_##T x) { return __builtin_floor##F(x); }                           \
-  TC_FN tc_##T tc_fmod_##T(tc_##T x, tc_##T y) { return __builtin_fmod##F(x, y); }                \
-  TC_FN tc_##T tc_remainder_##T(tc_##T x, tc_##T y) { return __builtin_remainder##F(x, y); }      \
   TC_FN tc_##T tc_logb_##T(tc_##T x) { return __builtin_logb##F(x); }
 TC_INEXACT(f32, f) TC_INEXACT(f64, )
+TC_FN tc_f32 tc_fmod_f32(tc_f32 x, tc_f32 y) { return __builtin_fmodf(x, y); }
+TC_FN tc_f32 tc_remainder_f32(tc_f32 x, tc_f32 y) { return __builtin_remainderf(x, y); }
 
 /* The next of the bits, upwards in size where y lies away from zero; libm's is a call. */
 #define TC_NEXT(T, U, least)                                                                      \
@@ -286,6 +286,7 @@ TC_FN tc_f32 tc_rnorm4d_f32(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
 }
 
 #include "float64.h"
+#include "pairs.h"
 #include "rare.h"
 
 #endif

@@ -305,6 +305,50 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
   return TC_F32(load)(a);
 }
 
+/* ---- float64, where no lane is rare: tc_NAME_near_f64 lane by lane (pairs.h) */
+
+#define TC_NEAR1_F64(name)                                                                        \
+  TC_FAR_F64(name)                                                                                \
+  TC_FN tc_native_f64 TC_F64(name)(tc_native_f64 x) {                                             \
+    tc_f64 a[TC_VL_f64] __attribute__((aligned(64)));                                             \
+    tc_i64 rare[TC_VL_f64] __attribute__((aligned(64)));                                          \
+    TC_F64(store)(a, x);                                                                          \
+    _Pragma("omp simd") for (int i = 0; i < TC_VL_f64; i++) {                                     \
+      tc_i64 is_rare;                                                                                \
+      a[i] = tc_##name##_near_f64(a[i], &is_rare);                                                \
+      rare[i] = is_rare;                                                                          \
+    }                                                                                             \
+    if (__builtin_expect(TC_NAMED(any, TC_VL_f64, i64)(-TC_NAMED(load, TC_VL_f64, i64)(rare)), 0)) \
+      return tc_##name##_lanes_f64(x);                                                            \
+    return TC_F64(load)(a);                                                                       \
+  }
+#define TC_NEAR2_F64(name)                                                                        \
+  static __attribute__((noinline, unused)) void tc_##name##_far_f64(tc_f64 *x, const tc_f64 *y) {  \
+    for (int i = 0; i < TC_VL_f64; i++) x[i] = tc_##name##_f64(x[i], y[i]);                       \
+  }                                                                                               \
+  TC_FN tc_native_f64 TC_F64(name)(tc_native_f64 x, tc_native_f64 y) {                            \
+    tc_f64 a[TC_VL_f64] __attribute__((aligned(64))), b[TC_VL_f64] __attribute__((aligned(64)));  \
+    tc_f64 c[TC_VL_f64] __attribute__((aligned(64)));                                             \
+    tc_i64 rare[TC_VL_f64] __attribute__((aligned(64)));                                          \
+    TC_F64(store)(a, x);                                                                          \
+    TC_F64(store)(b, y);                                                                          \
+    _Pragma("omp simd") for (int i = 0; i < TC_VL_f64; i++) {                                     \
+      tc_i64 is_rare;                                                                                \
+      c[i] = tc_##name##_near_f64(a[i], b[i], &is_rare);                                          \
+      rare[i] = is_rare;                                                                          \
+    }                                                                                             \
+    if (__builtin_expect(TC_NAMED(any, TC_VL_f64, i64)(-TC_NAMED(load, TC_VL_f64, i64)(rare)), 0)) { \
+      tc_##name##_far_f64(a, b);                                                                  \
+      return TC_F64(load)(a);                                                                     \
+    }                                                                                             \
+    return TC_F64(load)(c);                                                                       \
+  }
+TC_NEAR1_F64(tan)
+TC_NEAR1_F64(erfinv)
+TC_NEAR2_F64(fmod)
+TC_NEAR2_F64(remainder)
+TC_NEAR2_F64(mod)
+
 /* ---- vectors of the native width: tc_NAME_v16f32 and so on */
 
 /* The scalar function lane by lane; gcc makes vector code of it where the function has no branch. */
@@ -375,11 +419,6 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   TC_LANES2(pow, S, f64, N)
 #endif
 
-/* Those that have a form of their own above, in float32. */
-#define TC_QUICK_f32(S, N)
-#define TC_QUICK_f64(S, N)                                                                        \
-  TC_LANES1(tan, S, f64, N) TC_LANES2(fmod, S, f64, N)                                            \
-  TC_LANES2(remainder, S, f64, N) TC_LANES2(mod, S, f64, N) TC_LANES1(erfinv, S, f64, N)
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
   TC_FN tc_v##S tc_relu_v##S(tc_v##S x) { return tc_select_v##S(x <= 0, (tc_v##S){0}, x); }       \
   TC_FN tc_v##S tc_clamp_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                             \
@@ -403,7 +442,7 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
   TC_LANES1(rint, S, T, N) TC_LANES1(exp2, S, T, N) TC_LANES1(exp10, S, T, N)                     \
-  TC_LANES1(erfc, S, T, N) TC_QUICK_##T(S, N) TC_TABLED_##T(S, N)                                 \
+  TC_LANES1(erfc, S, T, N) TC_TABLED_##T(S, N)                                 \
   TC_FN tc_v##S tc_softplus_v##S(tc_v##S x) {                                                     \
     return tc_max_v##S(x, (tc_v##S){0}) + tc_log1p_v##S(tc_exp_v##S(-tc_fabs_v##S(x)));           \
   }                                                                                               \

@@ -108,7 +108,7 @@ FUNCTIONS = {
     # below 0 and near a zero the near one is not right to the last digits
     "digamma": Function(0.51, 4, _digamma, mp.digamma, 0.1, 30, (1e-300, 1.4616, 1e10, 1e300)),
     "erf": Function(1.5, 1, sp.erf, mp.erf),
-    "erfc": Function(0.51, 4, sp.erfc, mp.erfc, -2, 26),
+    "erfc": Function(0.51, 3, sp.erfc, mp.erfc, -2, 26),
     "erfcinv": Function(0.51, 4, sp.erfcinv, _erfcinv, 0, 2, (1e-300, 1e-10, 1e-3, 0.01)),
     "erfcx": Function(0.51, 4, sp.erfcx, _erfcx, -5, 30, (1e10, 1e300, -26.0, -26.6)),
     "erfinv": Function(0.51, 4, sp.erfinv, mp.erfinv, -1, 1, (1e-300, 1e-8, 0.9999999)),
@@ -119,7 +119,7 @@ FUNCTIONS = {
     "exp2": Function(1.0, 1, np.exp2, lambda x: mp.power(2, x)),
     "expm1": Function(1.5, 1, np.expm1, mp.expm1),
     "gelu": Function(
-        3.5, 12, lambda x: x * sp.ndtr(x), lambda x: x * _normcdf(x), -37, 5, (1e-300,)
+        3.5, 4, lambda x: x * sp.ndtr(x), lambda x: x * _normcdf(x), -38.6, 5, (1e-300,)
     ),
     "j0": Function(0.51, 8, sp.j0, lambda x: mp.besselj(0, x), 0, 2, span32=20),
     "j1": Function(0.51, 8, sp.j1, lambda x: mp.besselj(1, x), 0, 2, span32=20),
@@ -128,7 +128,7 @@ FUNCTIONS = {
     "log10": Function(0.51, 2, np.log10, mp.log10, 0, 3),
     "log1p": Function(1.0, 2, np.log1p, mp.log1p, -1, 3),
     "log2": Function(0.51, 1, np.log2, lambda x: mp.log(x, 2), 0, 3),
-    "normcdf": Function(0.51, 4, sp.ndtr, _normcdf, -37, 5),
+    "normcdf": Function(0.51, 3, sp.ndtr, _normcdf, -37, 5),
     "normcdfinv": Function(
         0.51, 4, sp.ndtri, lambda p: -mp.sqrt(2) * _erfcinv(2 * p), 0, 1, (1e-300, 1e-5, 0.4999)
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import re
 import subprocess
 from fractions import Fraction
@@ -42,7 +43,7 @@ ROUNDED = (
 )  # fmt: skip
 # Of several arguments, with a bound for float32 (computed in float64) and one for float64.
 SEVERAL = {
-    "atan2": (0.51, 1), "hypot": (0.51, 1.5), "pow": (0.51, 1.5), "rhypot": (0.51, 2.5),
+    "atan2": (0.51, 1), "hypot": (0.51, 1.5), "pow": (0.51, 1), "rhypot": (0.51, 2.5),
     "fma": (0.51, 0.51), "norm3d": (0.51, 2), "norm4d": (0.51, 2.5), "rnorm3d": (0.51, 3),
     "rnorm4d": (0.51, 3.5), "elu": (2.5, 2), "logaddexp": (2.5, 2),
 }  # fmt: skip
@@ -51,23 +52,31 @@ VECTOR_CASES = [(n, "f32") for n in VECTORS] + [
     (n, "f64")
     for n in (
         "abs",
+        "atan2",
         "clamp",
         "copysign",
         "cos",
         "elu",
+        "erf",
+        "erfc",
+        "erfinv",
         "exp",
         "fabs",
+        "fmod",
+        "gelu",
         "hardtanh",
         "leaky_relu",
         "log",
         "logaddexp",
         "pow",
         "relu",
+        "remainder",
         "rint",
         "sigmoid",
         "sign",
         "silu",
         "sin",
+        "tan",
     )
 ]
 # No vector code by gcc: libm's, or too rare for a form without branches.
@@ -76,10 +85,11 @@ SCALAR_F32 = (
     "logb", "normcdfinv", "remainder", "tgamma", "trigamma", "y0", "y1",
 )  # fmt: skip
 VECTOR_F64 = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "cosh", "exp",
-    "exp2", "expm1", "floor", "fma", "log", "log10", "log1p", "log2", "relu", "rsqrt", "elu",
-    "hardtanh", "leaky_relu", "logaddexp", "nextafter", "rint", "sigmoid", "silu", "sinh",
-    "softplus", "sqrt", "tanh", "trunc",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clamp", "cosh",
+    "elu", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "fma", "gelu", "hardtanh",
+    "hypot", "leaky_relu", "log", "log10", "log1p", "log2", "logaddexp", "nextafter", "norm3d",
+    "norm4d", "normcdf", "pow", "relu", "rhypot", "rint", "rnorm3d", "rnorm4d", "rsqrt", "sigmoid",
+    "silu", "sinh", "softplus", "sqrt", "tanh", "trunc",
 )  # fmt: skip
 # How far CUDA's own float64 functions may be off in the simulator, where libm stands in for them.
 STAND_IN = 2000
@@ -116,7 +126,7 @@ def text() -> str:
     # The widths that prelude.h chooses, whatever the build is for.
     for bytes_ in (64, 32, 16):
         parts.append(f"#if TC_VECTOR_BYTES == {bytes_}\n")
-        cases = [*VECTOR_CASES, ("mod", "f32")]
+        cases = [*VECTOR_CASES, ("mod", "f32"), ("mod", "f64")]
         parts += [vector_loop(n, t, bytes_ // (4 if t == "f32" else 8)) for n, t in cases]
         parts.append("#endif\n")
     return "".join(parts)
@@ -448,10 +458,12 @@ def test_vectors_by_pieces_are_within_bounds_all_over_them(vectors: ctypes.CDLL,
     assert error <= FUNCTIONS[name].bound32, at
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["fmod", "mod", "remainder"])
-def test_remainders_in_vectors_have_the_bits_of_scalars(vectors: ctypes.CDLL, name: str) -> None:
-    t, dtype = "f32", np.float32
-    rng = np.random.default_rng(4)
+def test_remainders_in_vectors_have_the_bits_of_scalars(
+    vectors: ctypes.CDLL, name: str, dtype: Any
+) -> None:
+    t, rng = short(dtype), np.random.default_rng(4)
     y = rng.standard_normal(4096).astype(dtype)
     halves = (y * (rng.integers(-(2**24), 2**24, 4096) / 2)).astype(dtype)
     near = np.nextafter(halves, rng.choice([-np.inf, 0, np.inf], 4096).astype(dtype))
@@ -465,6 +477,104 @@ def test_remainders_in_vectors_have_the_bits_of_scalars(vectors: ctypes.CDLL, na
         assert np.isnan(got[nan]).all()
         np.testing.assert_array_equal(got[~nan], want[~nan])
         np.testing.assert_array_equal(np.signbit(got[~nan]), np.signbit(want[~nan]))
+
+
+def _sizes(rng: np.random.Generator, low: float, high: float, count: int) -> Array:
+    """Return numbers of both signs whose exponents are spread evenly, as far as float64 goes."""
+    return np.asarray(np.exp2(rng.uniform(low, high, count)) * rng.choice([-1, 1], count))
+
+
+def _walk(name: str, count: int) -> list[tuple[Array, ...]]:
+    """Return arguments all over a function of float64."""
+    rng = np.random.default_rng(6)
+    match name:
+        case "erfinv":
+            sets = [rng.uniform(-1, 1, count), 1 - np.exp2(-rng.uniform(1, 53, count))]
+            return [(x,) for x in (*sets, _sizes(rng, -1074, -1, count))]
+        case "erf" | "erfc" | "gelu" | "normcdf":
+            low, high = {"erf": (-6, 6), "erfc": (-6, 27.4)}.get(name, (-39, 9))
+            return [(rng.uniform(low, high, count),), (_sizes(rng, -1074, 3, count),)]
+        case "tan":
+            quarters = rng.integers(1, 660_000, count) * (np.pi / 2)
+            near = quarters + rng.choice([0, 2.0**-31, 2.0**-29, 1e-4, 0.3], count)
+            sets = [near, rng.uniform(-4, 4, count), _sizes(rng, -1074, 1023, count)]
+            return [(x,) for x in sets]
+        case "pow":
+            near = 1 + rng.uniform(-1e-3, 1e-3, count)
+            far, y = np.abs(_sizes(rng, -2, 2, count)), _sizes(rng, 2, 9, count)
+            whole = np.rint(y)
+            return [(far, y), (near, _sizes(rng, 5, 19, count)), (-far, whole), (far**40, y / 80)]
+        case _:
+            pairs = [_sizes(rng, -1074, 1023, count), _sizes(rng, -3, 3, count)]
+            pairs += [_sizes(rng, -1073, -1000, count), _sizes(rng, 1000, 1023.9, count)]
+            return [(y, rng.permutation(y)) for y in pairs]
+
+
+EXACT: dict[str, Any] = {
+    "atan2": mp.atan2,
+    "hypot": mp.hypot,
+    "pow": lambda x, y: mp.power(abs(x), y) * (-1 if x < 0 and y % 2 else 1),
+}
+
+
+@pytest.mark.parametrize(
+    "count",
+    [12, pytest.param(400, marks=pytest.mark.wide), pytest.param(8000, marks=pytest.mark.deep)],
+)
+@pytest.mark.parametrize("prefix", ["", "vec_"])
+@pytest.mark.parametrize(
+    "name", ["atan2", "erf", "erfc", "erfinv", "gelu", "hypot", "normcdf", "pow", "tan"]
+)
+def test_float64_is_within_its_bound_all_over(
+    vectors: ctypes.CDLL, name: str, prefix: str, count: int
+) -> None:
+    """Where vectors have a form of their own, theirs too."""
+    if prefix and (name, "f64") not in VECTOR_CASES:
+        return
+    bound = SEVERAL[name][1] if name in SEVERAL else FUNCTIONS[name].bound64
+    exact = EXACT.get(name) or FUNCTIONS[name].exact
+    for args in _walk(name, -(-count // 8) * 8):
+        got = run(vectors, f"{prefix}{name}_f64", np.float64, *args)
+        with mp.workdps(40 if name != "tan" else 400):
+            for *at, g in zip(*args, got, strict=True):
+                want = exact(*(mp.mpf(float(a)) for a in at))
+                unit = max(float(np.spacing(abs(float(want)))), 5e-324)
+                if np.isinf(float(want)) or np.isinf(unit):
+                    assert g == float(want) or abs(want) < mp.mpf(2) ** 1024, (at, g)
+                else:
+                    assert abs(mp.mpf(float(g)) - want) <= bound * unit, (at, g)
+
+
+@pytest.mark.parametrize("prefix", ["", "vec_"])
+@pytest.mark.parametrize("name", ["fmod", "mod", "remainder"])
+def test_remainders_of_float64_are_exact(vectors: ctypes.CDLL, name: str, prefix: str) -> None:
+    """Of ties, next to them, and of quotients on both sides of where libm takes over."""
+    rng = np.random.default_rng(7)
+    y = _sizes(rng, -30, 30, 1024)
+    quotients = [rng.integers(-(2**20), 2**20, 1024) / 2, _sizes(rng, 48, 53, 1024)]
+    quotients += [_sizes(rng, -3, 3, 1024), _sizes(rng, 60, 300, 1024)]
+    x = [y * q for q in quotients]
+    x += [np.nextafter(a, rng.choice([-np.inf, np.inf], 1024)) for a in x[:2]]
+    tiny = _sizes(rng, -1074, -1015, 1024)
+    for a, b in (
+        *((a, y) for a in x),
+        (tiny, rng.permutation(tiny)),
+        (tiny * 0, y),
+        (y, y * np.inf),
+    ):
+        got = run(vectors, f"{prefix}{name}_f64", np.float64, a, b)
+        want = np.array([_remainder(name, *p) for p in zip(a.tolist(), b.tolist(), strict=True)])
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def _remainder(name: str, x: float, y: float) -> float:
+    if name == "remainder":
+        return math.remainder(x, y)
+    r = math.fmod(x, y)
+    if name == "fmod":
+        return r
+    return math.copysign(0.0, y) if r == 0 else r + y if (r < 0) != (y < 0) else r
 
 
 def vectorised(names: list[str], t: str, folder: Path) -> set[str]:
