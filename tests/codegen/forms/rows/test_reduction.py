@@ -186,6 +186,18 @@ def test_long_sums_are_formed_in_blocks() -> None:
         assert abs(out[0] / exact_sum - 1) < 4e-6
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype", "parts"), [("+", "float", 15), ("*", "float", 4), ("*", "int32", 15)]
+)
+def test_products_of_floats_go_in_fewer_parts(op: str, dtype: str, parts: int) -> None:
+    text = f"def f({dtype}(N) A) -> (O) {{ O {op}=! A(i) }}"
+    p = problem(text, np.ones(1_000_000, {"float": np.float32, "int32": np.int32}[dtype]))
+    machine, spec = detect(), spec_of(p, exact=True)
+    config = Config.of({"g0.split": True})
+    emitted = compiler.emit_c(compiler.lower(p.program, spec, config, machine, p.sizes, "f"))
+    assert f"plan->tasks[0] = {parts};" in emitted
+
+
 def test_what_is_larger_than_a_cache_costs_more_a_point() -> None:
     machine = replace(detect(), l2_bytes=1 << 20)
     p = problem("def f(float(N) A) -> (float(N) O) { O(i) = A(i) + 1 }", np.ones(8, np.float32))
