@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tcdsl.core import Op, Tensor, is_casting, made_by
+from tcdsl.core import Op, Tensor, dtypes, is_casting, made_by, retyped
 from tcdsl.ops.arguments import listed_as
 from tcdsl.ops.casting import widened
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
@@ -18,6 +18,7 @@ from tcdsl.ops.spatial import spatial
 from tcdsl.ops.strides import strides_of_copy, strides_of_images
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import Shape, dim_of
+from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
 
@@ -37,6 +38,10 @@ _tril = ops.op("each_tril", shape=_of_triangle("tril"))
 _triu = ops.op("each_triu", shape=_of_triangle("triu"))
 _tril_ = ops.op("each_tril", shape=_of_triangle("tril"), writes=True)
 _triu_ = ops.op("each_triu", shape=_of_triangle("triu"), writes=True)
+_zero_above = ops.op("zero_above", shape=_of_triangle("tril"), vjp=None, writes=True)
+_zero_below = ops.op("zero_below", shape=_of_triangle("triu"), vjp=None, writes=True)
+_MANY = 1 << 14  # elements, from which on half as much memory is worth another tensor
+_BITS = {1: dtypes.uint8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}  # by the bytes of one
 _diagonal_above = ops.op("diagonal_above")
 _with_above = ops.op(
     "with_above",
@@ -244,14 +249,23 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 def tril_(input: Tensor, diagonal: int = 0) -> Tensor:
     """Write zeros above a diagonal of matrices."""
-    made: Tensor = _tril_(input, diagonal)
-    return made
+    return _zeroed(input, diagonal, _zero_above, _tril_)
 
 
 def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
     """Write zeros below a diagonal of matrices."""
-    made: Tensor = _triu_(input, diagonal)
-    return made
+    return _zeroed(input, diagonal, _zero_below, _triu_)
+
+
+def _zeroed(input: Tensor, diagonal: int, of_bits: Op, of_all: Op) -> Tensor:
+    """Write zeros beside a diagonal, of many elements that nothing is recorded of as bits."""
+    is_many = input.numel() >= _MANY and input.dtype.itemsize in _BITS
+    if not is_many or input._device or input._base is not None or any_recorded((input,)):
+        made: Tensor = of_all(input, diagonal)
+        return made
+    bits = _BITS[input.dtype.itemsize].number
+    of_bits(retyped(input, bits, input.shape, input.stride()), diagonal)
+    return input
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
