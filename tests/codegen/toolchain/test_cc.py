@@ -128,8 +128,29 @@ def test_a_compiler_is_asked_once_for_all_processes(tmp_path: Path) -> None:
     real = find_compiler().command[0]
     counted = fake_compiler(tmp_path, "counted", f'echo x >> {asked}; exec {real} "$@"')
     first = probe((str(counted),))
+    before = asked.read_text()
     assert probe((str(counted),)) == first
-    assert asked.read_text() == "x\n"
+    assert asked.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arch", "tune", "named", "flag"),
+    [
+        ("cooperlake", "generic", "", ["-mtune=cooperlake"]),
+        ("cooperlake", "cooperlake", "__tune_cooperlake__", []),
+        ("x86-64-v4", "generic", "", []),
+    ],
+)
+def test_a_processor_newer_than_gcc_is_tuned_for_as_the_one_it_resembles(
+    arch: str, tune: str, named: str, flag: list[str], tmp_path: Path
+) -> None:
+    macros = ["__GNUC__ 12", "__x86_64__ 1", *([f"{named} 1"] if named else [])]
+    lines = {"--help=target": [f"  -march= {arch}", f"  -mtune= {tune}"]}
+    lines["-dM"] = [f"#define {macro}" for macro in macros]
+    cases = [f"*{w}*) " + "; ".join(f"echo '{x}'" for x in said) for w, said in lines.items()]
+    body = f'case "$*" in {";; ".join(cases)};; esac'
+    found = probe((str(fake_compiler(tmp_path, "newer", body)),))
+    assert [f for f in found.flags if f.startswith("-mtune")] == flag
 
 
 @pytest.mark.cc
