@@ -343,7 +343,6 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
     }                                                                                             \
     return TC_F64(load)(c);                                                                       \
   }
-TC_NEAR1_F64(tan)
 TC_NEAR1_F64(erfinv)
 TC_NEAR2_F64(fmod)
 TC_NEAR2_F64(remainder)
@@ -369,18 +368,20 @@ TC_NEAR2_F64(mod)
   }
 
 #define TC_BY_TWO(S, T, N) /* by two floats where there are tables and fused products */            \
-  TC_LANES1(acos, S, T, N) TC_LANES1(asin, S, T, N) TC_LANES1(atan, S, T, N)                      \
+  TC_LANES1(acos, S, T, N) TC_LANES1(asin, S, T, N)                                               \
   TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)
 #define TC_TABLED(S, T, N)                                                                        \
-  TC_LANES1(log, S, T, N) TC_LANES1(log1p, S, T, N) TC_LANES1(expm1, S, T, N)                     \
+  TC_LANES1(log1p, S, T, N) TC_LANES1(expm1, S, T, N)                                             \
   TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N) TC_LANES2(atan2, S, T, N)
 #define TC_BY_PIECES(S, T, N) TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N)
+#define TC_LOOKED_UP(S, T, N) TC_LANES1(atan, S, T, N) TC_LANES1(log, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
 #define TC_TABLED_f64(S, N)                                                                       \
-  TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_BY_PIECES(S, f64, N) TC_LANES2(pow, S, f64, N)
+  TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)
 #else
+TC_NEAR1_F64(tan)
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
 #include "vmath_avx2.h"
 #define TC_BY_PIECES_f32(S, N)
@@ -410,13 +411,14 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   return TC_F32(load)(a);
 }
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__) && defined(TC_FUSED)
-#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N) TC_BY_PIECES_f32(S, N)
+#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N) TC_LANES1(log, S, f32, N) TC_BY_PIECES_f32(S, N)
 #else
-#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N) TC_BY_TWO(S, f32, N) TC_BY_PIECES_f32(S, N)
+#define TC_TABLED_f32(S, N)                                                                       \
+  TC_TABLED(S, f32, N) TC_BY_TWO(S, f32, N) TC_LOOKED_UP(S, f32, N) TC_BY_PIECES_f32(S, N)
 #endif
 #define TC_TABLED_f64(S, N)                                                                       \
-  TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_BY_PIECES(S, f64, N) TC_LANES1(exp, S, f64, N)     \
-  TC_LANES2(pow, S, f64, N)
+  TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_BY_PIECES(S, f64, N) TC_LOOKED_UP(S, f64, N)       \
+  TC_LANES1(exp, S, f64, N) TC_LANES2(pow, S, f64, N)
 #endif
 
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \

@@ -52,6 +52,7 @@ VECTOR_CASES = [(n, "f32") for n in VECTORS] + [
     (n, "f64")
     for n in (
         "abs",
+        "atan",
         "atan2",
         "clamp",
         "copysign",
@@ -491,6 +492,12 @@ def _walk(name: str, count: int) -> list[tuple[Array, ...]]:
         case "erfinv":
             sets = [rng.uniform(-1, 1, count), 1 - np.exp2(-rng.uniform(1, 53, count))]
             return [(x,) for x in (*sets, _sizes(rng, -1074, -1, count))]
+        case "log":
+            near = 1 + _sizes(rng, -53, -3, count)
+            sets = [near, rng.uniform(0.6, 1.5, count), np.abs(_sizes(rng, -1074, 1023, count))]
+            return [(x,) for x in sets]
+        case "atan":
+            return [(rng.uniform(-2, 2, count),), (_sizes(rng, -1074, 1023, count),)]
         case "erf" | "erfc" | "gelu" | "normcdf":
             low, high = {"erf": (-6, 6), "erfc": (-6, 27.4)}.get(name, (-39, 9))
             return [(rng.uniform(low, high, count),), (_sizes(rng, -1074, 3, count),)]
@@ -523,7 +530,8 @@ EXACT: dict[str, Any] = {
 )
 @pytest.mark.parametrize("prefix", ["", "vec_"])
 @pytest.mark.parametrize(
-    "name", ["atan2", "erf", "erfc", "erfinv", "gelu", "hypot", "normcdf", "pow", "tan"]
+    "name",
+    ["atan", "atan2", "erf", "erfc", "erfinv", "gelu", "hypot", "log", "normcdf", "pow", "tan"],
 )
 def test_float64_is_within_its_bound_all_over(
     vectors: ctypes.CDLL, name: str, prefix: str, count: int
@@ -543,6 +551,14 @@ def test_float64_is_within_its_bound_all_over(
                     assert g == float(want) or abs(want) < mp.mpf(2) ** 1024, (at, g)
                 else:
                     assert abs(mp.mpf(float(g)) - want) <= bound * unit, (at, g)
+
+
+@pytest.mark.parametrize("name", ["atan", "erf", "erfinv", "tan"])
+def test_zeros_of_float64_keep_their_sign(vectors: ctypes.CDLL, name: str) -> None:
+    x = np.array([0.0, -0.0, 5e-324, -5e-324] * 4)
+    for prefix in ("", "vec_"):
+        got = run(vectors, f"{prefix}{name}_f64", np.float64, x)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
 
 
 @pytest.mark.parametrize("prefix", ["", "vec_"])
