@@ -28,6 +28,7 @@ from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT64
 # and one that is moved, a call of a tile, another pass.
 _TILE_NS, _PACK_NS, _MOVE_NS, _CALL_NS, _PASS_NS = 0.01, 0.3, 0.3, 20.0, 1500.0
 _LEAST_ROWS = 4  # fewer take a tile as long
+_FEW_VECTORS = 12  # for as many columns a factor is walked where it lies
 _GAIN = 1.3  # predicted, from which on a statement is split
 
 
@@ -97,7 +98,9 @@ def _apart(
     if not all(sides) or sum(map(len, sides)) < 3:
         return None
     batch = [r for r in outputs if all(r.name in u for u in used)]
-    sides.sort(key=lambda side: outputs[-1] in side)  # vectors run along the last one
+    reads = a, b
+    if outputs[-1] in sides[0]:  # vectors run along the last one
+        sides, reads = sides[::-1], (b, a)
     if outputs[-1] not in sides[1] or len(batch) + sum(map(len, sides)) != len(outputs):
         return None
 
@@ -107,10 +110,19 @@ def _apart(
     runs = [_run(outputs, side) for side in sides]
     k, lanes = count(s.reductions), vector_bytes // dtype.size_bytes
 
+    def lies(read: typed.Read, part: Sequence[typed.Range], last: typed.Range | None) -> bool:
+        names = _names(read)
+        is_unit = last is None or names[-1] == last.name
+        return is_unit and _follow(part, names) and _follow(s.reductions, names)
+
     def cost_ns(parts: Sequence[Sequence[typed.Range]]) -> float:
         rows, columns = map(count, parts)
         points = max(rows, _LEAST_ROWS) * ceil(columns / lanes) * lanes * k
-        return points * _TILE_NS + (rows + columns) * k * _PACK_NS + _CALL_NS
+        # vectors are read along the output's; rows along the sum, or anyhow for a few vectors
+        few = columns <= _FEW_VECTORS * lanes
+        packed = 0 if lies(reads[0], parts[0], None if few else s.reductions[-1]) else rows
+        packed += 0 if lies(reads[1], parts[1], parts[1][-1]) else columns
+        return points * _TILE_NS + packed * k * _PACK_NS + _CALL_NS
 
     outer = [r for r in outputs if not any(r in run for run in runs)]
     now = count(outer) * cost_ns(runs)
@@ -120,6 +132,16 @@ def _apart(
 
 def _is_index(e: typed.Expr) -> bool:
     return isinstance(e, typed.IndexValue)
+
+
+def _names(read: typed.Read) -> list[str]:
+    return [x.name for x in read.subs if isinstance(x, typed.IndexValue)]
+
+
+def _follow(ranges: Sequence[typed.Range], names: Sequence[str]) -> bool:
+    """Whether indices follow each other in what is read, in their order: as one."""
+    at = names.index(ranges[0].name)
+    return names[at : at + len(ranges)] == [r.name for r in ranges]
 
 
 def _run(outputs: Sequence[typed.Range], side: Sequence[typed.Range]) -> list[typed.Range]:

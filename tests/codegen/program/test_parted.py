@@ -32,6 +32,14 @@ def test_a_product_is_formed_apart_where_its_runs_are_short() -> None:
     assert len(statements(MIXED, **small | {"E": 1})) == 1
 
 
+def test_a_product_whose_factors_are_read_as_they_lie_stays() -> None:
+    text = "def f(T(M,A,K,Z) X, T(Y,K) W) -> (O) { O(m,a,y,z) +=! X(m,a,k,z) * W(y,k) }"
+    sizes = {"M": 64, "A": 32, "K": 32, "Z": 16, "Y": 16}
+    assert len(statements(text, **sizes)) == 1
+    swapped = text.replace("X(m,a,k,z) * W(y,k)", "W(y,k) * X(m,a,k,z)")
+    assert len(statements(swapped, **sizes)) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
