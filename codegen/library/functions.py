@@ -8,27 +8,24 @@ among those of the process.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
+from tcdsl.codegen.library.shared import address_in, opened
 from tcdsl.codegen.toolchain import records
-from tcdsl.codegen.toolchain.cc import Source, find_compiler
-from tcdsl.codegen.toolchain.contentfile import key_in
+from tcdsl.codegen.toolchain.cc import Compiler, Source, find_compiler
 from tcdsl.codegen.toolchain.host import tiles_are_granted
-from tcdsl.codegen.toolchain.objects import compile_many, lookup, use_object
+from tcdsl.codegen.toolchain.objects import compile_many, file_name, named, use_object
 
 _KIND = "library"
 _TILED = "_tiled"  # what names of products of tiles have
 _PLAN = "tc_plan_"  # what names of plans begin with
 _OPT, _OPT_OF_PLANS = "-O3", "-O1"  # a compiler takes three fifths of the time for a plan so
-_KEY = re.compile(r"[0-9a-f]{32}")
 
-_Parts = tuple[str, ...]  # what decides an object: a name, a compiler
+_Of = tuple[str, Compiler]  # what decides an object
 
-_loaded: dict[_Parts, int] = {}  # two threads write the same
+_loaded: dict[_Of, int] = {}  # two threads write the same
 
 
 def addresses(names: Sequence[str]) -> list[int]:
@@ -43,21 +40,27 @@ def addresses(names: Sequence[str]) -> list[int]:
     """
     if not names:
         return []
+    compiler = find_compiler()
     if any(_TILED in name for name in names):
         tiles_are_granted()  # asked for before anything runs, by whichever process runs it
+    if all((n, compiler) in _loaded for n in names):  # mostly, and quickly told
+        return [_loaded[n, compiler] for n in names]
     sources = missing_sources(names)
     if len(sources) > 1:
         compile_many(sources)  # side by side; what is refused is met again below
     for source in sources:
         name = source.name
-        _loaded[_parts(name)], key = use_object(source, partial(_made, name))
-        records.write(_KIND, _parts(name), key, name)
-    return [_loaded[_parts(n)] for n in names]
+        _loaded[name, compiler], file = use_object(source, partial(_made, name))
+        records.write(_KIND, _parts(name, compiler), file, name)
+    return [_loaded[n, compiler] for n in names]
 
 
 def missing(names: Sequence[str]) -> list[str]:
     """Return those of them that this machine has not got."""
-    return [n for n in dict.fromkeys(names) if not _is_at_hand(n)]
+    if not names:
+        return []
+    compiler = find_compiler()
+    return [n for n in dict.fromkeys(names) if not _is_at_hand(n, compiler)]
 
 
 def missing_sources(names: Sequence[str]) -> list[Source]:
@@ -65,15 +68,17 @@ def missing_sources(names: Sequence[str]) -> list[Source]:
     return [_source(n) for n in missing(names)]
 
 
-def _is_at_hand(name: str) -> bool:
+def _is_at_hand(name: str, compiler: Compiler) -> bool:
     """Load a function that was compiled before; return whether it was."""
-    parts = _parts(name)
-    known = records.read_all(_KIND, parts, _object_key) if parts not in _loaded else ()
-    for path in filter(None, map(lookup, known)):
-        with contextlib.suppress(OSError, AttributeError):  # pruned meanwhile; another's object
-            _loaded[parts] = _address(path, name)
+    of = name, compiler
+    if of in _loaded:
+        return True
+    known = records.read_all(_KIND, _parts(name, compiler), file_name)
+    for path in filter(None, map(named, known)):
+        with contextlib.suppress(OSError, ValueError):  # pruned meanwhile; another's object
+            _loaded[of] = _address(path, name)
             return True
-    return parts in _loaded
+    return of in _loaded  # by another thread
 
 
 @lru_cache(maxsize=16)
@@ -89,21 +94,16 @@ def _as_source(name: str, text: str) -> Source:
 
 
 def _made(name: str, path: Path) -> tuple[int, str]:
-    return _address(path, name), key_in(path)
+    return _address(path, name), path.name
 
 
 def _address(path: Path, name: str) -> int:
-    function = getattr(ctypes.CDLL(str(path)), name)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    address = address_in(opened(path), name)
+    if not address:
+        raise ValueError(f"'{path}' has no function '{name}'")
+    return address
 
 
-def _parts(name: str) -> _Parts:
-    found = find_compiler()
-    flags = _as_source(name, "").all_flags(found)
-    return name, found.kind, found.version, found.isa_key, *flags
-
-
-def _object_key(value: object) -> str:
-    if not (isinstance(value, str) and _KEY.fullmatch(value)):
-        raise ValueError("it names no object")
-    return value
+def _parts(name: str, compiler: Compiler) -> Sequence[str]:
+    flags = _as_source(name, "").all_flags(compiler)
+    return name, compiler.kind, compiler.version, compiler.isa_key, *flags

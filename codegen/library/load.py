@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from tcdsl.codegen.library.functions import addresses, missing_sources
+from tcdsl.codegen.library.shared import address_in, opened
 from tcdsl.codegen.preludes.abi import VERSION, TcExecutable
 from tcdsl.codegen.toolchain.cc import Source
-from tcdsl.codegen.toolchain.contentfile import key_in
 from tcdsl.codegen.toolchain.objects import compile_many, use_object
 from tcdsl.grammar.text.dataclass import dataclass
-
-# `ctypes.CDLL` makes classes for each object that it opens, which takes longer than to open it.
-_itself = ctypes.CDLL(None)
-_open, _find, _why = _itself.dlopen, _itself.dlsym, _itself.dlerror
-_open.argtypes, _open.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
-_find.argtypes, _find.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
-_why.argtypes, _why.restype = (), ctypes.c_char_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +23,9 @@ class Loaded:
     path: Path
 
     @property
-    def key(self) -> str:
-        """What the object is found by in the cache."""
-        return key_in(self.path)
+    def file(self) -> str:
+        """What its file in the cache is called."""
+        return self.path.name
 
 
 def load(path: Path, name: str) -> Loaded:
@@ -48,10 +40,8 @@ def load(path: Path, name: str) -> Loaded:
     ValueError
         If it has no such executable.
     """
-    library = _open(os.fsencode(path), os.RTLD_NOW)
-    if not library:
-        raise OSError(f"'{path}' cannot be loaded: {(_why() or b'?').decode(errors='replace')}")
-    address = _find(library, f"tc_exe_{name}".encode())
+    library = opened(path)
+    address = address_in(library, f"tc_exe_{name}")
     if not address:
         raise ValueError(f"'{path}' has no executable of '{name}'")
     executable = TcExecutable.from_address(address)
@@ -62,6 +52,8 @@ def load(path: Path, name: str) -> Loaded:
 
 def bind(executable: TcExecutable) -> None:
     """Give an executable the functions that it imports; the same ones however often."""
+    if not executable.imports:
+        return
     imports = executable.import_[: executable.imports]
     names = [x.name.decode() for x in imports]
     for one, address in zip(imports, addresses(names), strict=True):

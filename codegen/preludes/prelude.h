@@ -15,6 +15,9 @@
 #define TC_PRELUDE_H
 #include "tc_abi.h"
 
+/* Loops lie on lines of the cache as their function has them, wherever its object's code begins. */
+__asm__(".text\n\t.p2align 6");
+
 #define TC_FN static inline __attribute__((always_inline))
 /* A micro-kernel: gcc must neither inline nor clone it for a known trip count, or it spills. */
 #ifdef __clang__

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from tcdsl.codegen.toolchain.cachedir import cache_dir, content_of, is_ours, pla
 
 OBJECT = ".so"  # the suffix of shared objects
 _LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
+_SETTLED_NS = 2_000_000_000  # in which a file system gives no time to two changes
+_NAME = re.compile(r"\w+(?:\.\w+)?-([0-9a-f]{32})-([0-9a-f]{16})\.\w+", re.ASCII)
 
 
 def hash_of(parts: Iterable[str]) -> str:
@@ -37,21 +40,49 @@ def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
     """Yield the files of a key and what they hold; damaged ones are removed."""
     for path in [p for place in places("objects") for p in _named(place, key, suffix)]:
         name = os.path.splitext(os.path.basename(path))[0].rsplit("-", 2)
-        if len(name) != 3 or name[1] != key:
-            continue
-        try:
-            content = content_of(path)
-        except (FileNotFoundError, PermissionError):  # pruned meanwhile, or not to be read
-            continue
-        except (OSError, ValueError):  # a folder, a pipe, a link in a circle: nothing of ours
-            remove(Path(path))
-            continue
-        if _sum(content) == name[2]:
-            with contextlib.suppress(OSError):  # a cache that may only be read serves too
-                os.utime(path)
-            yield Path(path), content
-        else:
-            remove(Path(path))
+        if len(name) == 3 and name[1] == key:
+            content = _checked(path, name[2])
+            if content is not None:
+                yield Path(path), content
+
+
+def named(name: str) -> Path | None:
+    """Return the file of exactly this name, or None; a damaged one is removed.
+
+    Who has the name from a record asks for that file only: no folder is gone through.
+
+    Raises
+    ------
+    ValueError
+        If no file of the cache may be called so.
+    """
+    parts = _NAME.fullmatch(name)
+    if parts is None:
+        raise ValueError("no file of the cache is called so")
+    key, of = parts.groups()
+    for place in places("objects"):
+        folder = f"{place}/{key[:2]}"
+        path = f"{folder}/{name}"
+        if is_ours(folder) and is_ours(place) and _checked(path, of) is not None:
+            return Path(path)
+    return None
+
+
+def _checked(path: str, of: str) -> bytes | None:
+    """Return what a file holds, if that has this sum; what is none of ours is removed."""
+    try:
+        content = content_of(path)
+    except (FileNotFoundError, PermissionError):  # pruned meanwhile, or not to be read
+        return None
+    except (OSError, ValueError):  # a folder, a pipe, a link in a circle: nothing of ours
+        remove(Path(path))
+        return None
+    if _sum(content) != of:
+        remove(Path(path))
+        return None
+    with contextlib.suppress(OSError):  # a cache that may only be read serves too
+        os.utime(path)
+    return content
 
 
 def files_of(key: str, suffix: str) -> tuple[str, ...]:
@@ -59,9 +90,19 @@ def files_of(key: str, suffix: str) -> tuple[str, ...]:
     return tuple(sorted(p for place in places("objects") for p in _named(place, key, suffix)))
 
 
-def key_in(path: Path) -> str:
-    """Return the key that a file is found by."""
-    return path.stem.rsplit("-", 2)[1]
+def last_changes(key: str) -> tuple[tuple[str, int], ...] | None:
+    """Return the folders in which the files of a key are, with the times of their last changes.
+
+    While these are the same no file has come or gone, which is asked in a tenth of the time that it
+    takes to go through them. None where one has changed so lately that more may at that time.
+    """
+    folders = [f"{place}/{key[:2]}" for place in places("objects")]
+    try:
+        found = tuple([(folder, os.stat(folder).st_mtime_ns) for folder in folders])
+    except OSError:
+        return None
+    settled = time.time_ns() - _SETTLED_NS
+    return found if all(changed_ns < settled for _, changed_ns in found) else None
 
 
 def stem(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from tcdsl.codegen.toolchain import records
-from tcdsl.codegen.toolchain.contentfile import files_of
+from tcdsl.codegen.toolchain.contentfile import files_of, last_changes
 
 T = TypeVar("T")
 
@@ -34,16 +34,25 @@ class Listed(Generic[T]):
         self._kind, self._parts, self._decode = kind, parts, decode
         self._key = records.key_of(kind, parts)
         self._names: tuple[str, ...] | None = None
+        self._changes: object = None  # of the folders that these are in, where they tell
         self._found = decode(())
+
+    @property
+    def known(self) -> T:
+        """What the lists said when they were read last; of none, where they were not yet."""
+        return self._found
 
     @property
     def found(self) -> T:
         """What all lists say."""
-        names = self._files()
-        if names != self._names:
-            lists = [*records.read_all(self._kind, self._parts, self._list)]
-            self._found = self._decode(value for one in lists for value in one)
-            self._names = names
+        changes = None if self._key is None else last_changes(self._key)
+        if changes is None or changes != self._changes:
+            names = self._files()
+            if names != self._names:
+                lists = [*records.read_all(self._kind, self._parts, self._list)]
+                self._found = self._decode(value for one in lists for value in one)
+                self._names = names
+            self._changes = changes
         return self._found
 
     def write(self, values: Sequence[object], name: str) -> None:

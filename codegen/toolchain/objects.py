@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,6 +19,7 @@ from tcdsl.grammar.text.errors import CompileError
 T = TypeVar("T")
 
 FORMAT = "1"  # of keys
+_FILE = re.compile(r"\w+-[0-9a-f]{32}-[0-9a-f]{16}" + re.escape(OBJECT), re.ASCII)
 UNWANTED: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", default=None)
 
 
@@ -107,3 +109,21 @@ def key_of(source: Source, compiler: Compiler) -> str:
 def lookup(key: str) -> Path | None:
     """Return the object of a key, or None."""
     return contentfile.lookup(key, OBJECT)
+
+
+def named(file: str) -> Path | None:
+    """Return the object in the file of this name, as a record says it; None if it is not there."""
+    return contentfile.named(file)
+
+
+def file_name(value: object) -> str:
+    """Return what a record says of an object: the name of its file.
+
+    Raises
+    ------
+    ValueError
+        If it may be none.
+    """
+    if not (isinstance(value, str) and _FILE.fullmatch(value)):
+        raise ValueError("it names no object")
+    return value

@@ -179,7 +179,7 @@ class Executables:
         with self._lock:
             known = self.compiled.get((spec, own.config))
             if known is None and self.index is not None:
-                loaded = self.index.loaded(own.key)
+                loaded = self.index.loaded(own.file)
                 if loaded is not None:
                     known = self._keep(spec, own.config, loaded)
             return known

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.library import load
@@ -27,19 +27,18 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import records
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.listed import Listed
-from tcdsl.codegen.toolchain.objects import lookup
+from tcdsl.codegen.toolchain.objects import file_name, named
 from tcdsl.grammar.text.dataclass import dataclass
 
 _MOST_SIZES = 256  # of layouts, of which is known what serves them
-_KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """An executable of sizes' own: its config, and what its object is found by."""
+    """An executable of sizes' own: its config, and the name of its object's file."""
 
     config: Config
-    key: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +93,19 @@ class Index:
     def of_sizes(self, *specs: Spec) -> Iterator[tuple[Spec, Own | ForAll]]:
         """Yield what processes have given sizes where that for all sizes is not taken unasked.
 
+        Executables of their own come first, as the record was read last: whoever takes one does not
+        ask whether other processes have added to it.
+
         specs: of the same layouts; the record is read once.
         """
-        listed = self._listed(specs[0])
-        for spec in specs:
-            for one in _own_or_for_all(listed.get(_key_of(spec), ())):
+        record = self._record(specs[0])
+        given: list[tuple[Spec, Own]] = []
+        for spec, one in _of(specs, record.known):
+            if isinstance(one, Own):
+                given.append((spec, one))
+                yield spec, one
+        for spec, one in _of(specs, record.found):
+            if (spec, one) not in given:
                 yield spec, one
 
     def with_own(self, spec: Spec) -> Iterator[Spec]:
@@ -109,7 +116,7 @@ class Index:
 
     def keep_own(self, spec: Spec, config: Config, loaded: load.Loaded) -> None:
         """Keep an executable of own sizes by these alone: config and object are found at once."""
-        self._add(spec, [config.to_json(), loaded.key])
+        self._add(spec, [config.to_json(), loaded.file])
 
     def keep_for_all(self, spec: Spec, for_all: Spec) -> None:
         """Keep that an executable for all sizes suits these."""
@@ -145,14 +152,14 @@ class Index:
 
     def object(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> load.Loaded | None:
         """Return an executable, loaded, if it was compiled before and is still there."""
-        for key in records.read_all("object", self._compiled(spec, config, sizes), _object_key):
-            if (found := self.loaded(key)) is not None:
+        for file in records.read_all("object", self._compiled(spec, config, sizes), file_name):
+            if (found := self.loaded(file)) is not None:
                 return found
         return None
 
-    def loaded(self, key: str) -> load.Loaded | None:
-        """Return the executable that is this object, if it is still there."""
-        path = lookup(key)
+    def loaded(self, file: str) -> load.Loaded | None:
+        """Return the executable whose object is in this file, if it is still there."""
+        path = named(file)
         if path is not None:
             with contextlib.suppress(OSError, ValueError):  # pruned meanwhile; another's object
                 return load.load(path, self.name)
@@ -162,7 +169,7 @@ class Index:
         self, spec: Spec, config: Config, sizes: Mapping[str, int], loaded: load.Loaded
     ) -> None:
         """Keep which object an executable is."""
-        records.write("object", self._compiled(spec, config, sizes), loaded.key, self.name)
+        records.write("object", self._compiled(spec, config, sizes), loaded.file, self.name)
 
     def _parts(self, spec: Spec, sizes: Mapping[str, int]) -> Sequence[str]:
         at = dict(sizes) if spec.is_exact else {}  # what is for others too knows none of them
@@ -203,13 +210,19 @@ def _size(value: object) -> tuple[str, int]:
     raise ValueError("a size has a name and a value")
 
 
+def _of(specs: Sequence[Spec], listed: _BySizes) -> Iterator[tuple[Spec, Own | ForAll]]:
+    for spec in specs:
+        for one in _own_or_for_all(listed.get(_key_of(spec), ())):
+            yield spec, one
+
+
 def _own_or_for_all(values: Iterable[object]) -> Iterator[Own | ForAll]:
     """Yield what is said of some sizes, but for what is neither."""
     for value in values:
         with contextlib.suppress(ValueError):
             match value:
-                case [str(config), key]:
-                    yield Own(Config.from_json(config), _object_key(key))
+                case [str(config), file]:
+                    yield Own(_config(config), file_name(file))
                 case str(for_all):
                     yield ForAll(for_all)
 
@@ -220,7 +233,7 @@ def _true(value: object) -> bool:
     return True
 
 
-def _object_key(value: object) -> str:
-    if not (isinstance(value, str) and _KEY.fullmatch(value)):
-        raise ValueError("it names no object")
-    return value
+@lru_cache(maxsize=256)
+def _config(text: str) -> Config:
+    """Return the config of a text: that of many sizes is the same."""
+    return Config.from_json(text)

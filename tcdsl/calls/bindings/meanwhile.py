@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from tcdsl.calls.bindings import changing
@@ -81,6 +82,7 @@ class Meanwhile(OwnSizes):
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
         self._general: dict[Spec, None] = {}  # sizes that the executable for all serves
+        self._forms: tuple[int, set[Value]] = 0, set()  # of so many executables
 
     def expect(self, sizes: Mapping[str, int], layouts: Layouts) -> None:
         """Let these be the first sizes, whichever calls come first; unless some have come."""
@@ -212,7 +214,12 @@ class Meanwhile(OwnSizes):
 
     def _own_forms(self) -> set[Value]:
         """Return the forms of executables of own sizes, so far."""
-        return {v for c in self._own_configs() for n, v in c.items if n.endswith(".form")}
+        known, forms = self._forms
+        made = [*islice(self._made.compiled, known, None)]  # what was there stays
+        if made:
+            forms = forms | _forms_of(config for spec, config in made if spec.sizes is not None)
+            self._forms = known + len(made), forms
+        return forms or _forms_of(self._own_configs())
 
     def _own_configs(self) -> list[Config]:
         """Return the configs of executables of own sizes, so far.
@@ -327,6 +334,10 @@ class Meanwhile(OwnSizes):
             is_short,
         )
         return packed(what)
+
+
+def _forms_of(configs: Iterable[Config]) -> set[Value]:
+    return {v for c in configs for n, v in c.items if n.endswith(".form")}
 
 
 def _count(config: Config, forms: Collection[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -71,6 +72,26 @@ def test_a_list_is_read_where_it_is_another_one(monkeypatch: pytest.MonkeyPatch)
         assert mine.found == [1]
     listed().write([4], "f")
     assert mine.found == [1, 4]
+
+
+def test_a_folder_in_which_nothing_changes_is_not_gone_through(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = listed(), listed()
+    mine.write([1], "f")
+    (folder,) = cache.glob("objects/*")
+    for expected in ([1], [1, 2]):
+        assert mine.found == expected, "one that has just changed may do so again"
+        os.utime(folder, (1e9, 1e9))
+        assert mine.found == expected
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "listdir", None)
+            assert mine.found == expected
+            assert mine.known == expected
+        other.write([*other.found, 2], "f")
+    for path in folder.iterdir():
+        path.unlink()
+    assert mine.found == []
 
 
 @pytest.mark.parametrize("value", [["x"], "x", {"x": 1}, None])

@@ -21,7 +21,15 @@ from tcdsl.codegen.toolchain import cachedir, cc, contentfile
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.codegen.toolchain.command import uninterrupted
-from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
+from tcdsl.codegen.toolchain.objects import (
+    compile_many,
+    compile_source,
+    file_name,
+    key_of,
+    lookup,
+    named,
+    use_object,
+)
 from tcdsl.grammar.text.errors import CompileError
 from tests.codegen.toolchain.test_cc import fake_compiler
 
@@ -198,6 +206,7 @@ def test_what_was_compiled_is_found_again(cache: Path) -> None:
     status = first.stat()
     assert compile_source(number(1)) == first
     assert first.stat().st_ino == status.st_ino
+    assert named(file_name(first.name)) == first
     assert ctypes.CDLL(str(first)).number() == 1
     assert not leftovers(cache)
 
@@ -242,6 +251,7 @@ def test_what_lies_where_others_may_write_is_not_loaded(
     open_to_all = cache / "objects" if which == "objects" else path.parent
     open_to_all.chmod(0o777)
     assert lookup(key_of(number(7), find_compiler())) is None
+    assert named(path.name) is None
     with pytest.warns(UserWarning, match="others may write to it"):
         assert cache not in compile_source(number(7)).parents
     open_to_all.chmod(0o700)
@@ -271,6 +281,26 @@ def test_a_damaged_object_is_compiled_again(cache: Path, damage: bytes) -> None:
     path.write_bytes(damage)
     again = compile_source(number(5))
     assert ctypes.CDLL(str(again)).number() == 5
+
+
+def test_a_file_is_found_by_its_name_if_it_is_whole(cache: Path) -> None:
+    path = compile_source(number(5))
+    assert named(path.name.replace("number", "another")) is None
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    assert named(path.name) is None
+    assert not path.exists()
+    path.mkdir()
+    assert named(path.name) is None
+    assert compile_source(number(5)).read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["", "x", "../x", "a/{}", "../{}", "{}.so", "{}\n", "é{}", 7])
+def test_a_record_names_no_other_file(name: object) -> None:
+    whole = f"number-{'0' * 32}-{'1' * 16}.so"
+    assert file_name(whole) == whole
+    with pytest.raises(ValueError, match="it names no object"):
+        file_name(name.format(whole) if isinstance(name, str) else name)
 
 
 def test_the_key_covers_all_that_decides_the_content(cache: Path, tmp_path: Path) -> None:

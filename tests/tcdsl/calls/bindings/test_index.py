@@ -31,6 +31,7 @@ pytestmark = pytest.mark.cc
 TEXT = "def sums(float(M,N) x, float(N) w) -> (y) { y(m) +=! x(m, n) * w(n) }"
 X = np.linspace(-1, 1, 7 * 13, dtype=np.float32).reshape(7, 13)
 W = np.linspace(2, 3, 13, dtype=np.float32)
+NO_FILE = f"sums-{'0' * 32}-{'0' * 16}.so"
 
 
 @pytest.fixture(autouse=True)
@@ -365,7 +366,7 @@ def write_over(kind: str, value: object, monkeypatch: pytest.MonkeyPatch) -> Non
     ("kind", "value"),
     [
         ("object", "../../etc/passwd"),
-        ("object", "0" * 32),
+        ("object", NO_FILE),
         ("object", 7),
         ("choice", "{}"),
         ("choice", '{"partition": "of another program"}'),
@@ -386,7 +387,9 @@ def test_a_record_that_says_something_else_is_a_miss(
     assert "emit_c" not in work
 
 
-@pytest.mark.parametrize("value", [["{}", "0" * 32], ["{", "0" * 32], [], "Spec()", 7, None])
+@pytest.mark.parametrize(
+    "value", [["{}", NO_FILE], ["{", NO_FILE], ["{}", "x"], [], "Spec()", 7, None]
+)
 def test_another_record_of_own_sizes_is_a_miss(
     monkeypatch: pytest.MonkeyPatch, work: list[str], value: object
 ) -> None:
@@ -401,7 +404,7 @@ def test_an_own_object_of_another_name_is_not_loaded(
 ) -> None:
     call(TEXT.replace("sums", "rows"))
     (other,) = files(cache, ".so")
-    write_over("own", ["{}", contentfile.key_in(other)], monkeypatch)
+    write_over("own", ["{}", other.name], monkeypatch)
     work.clear()
     np.testing.assert_allclose(call(), X @ W, rtol=1e-5)
     assert "emit_c" not in work
@@ -413,7 +416,7 @@ def test_an_object_of_another_name_is_not_loaded(
 ) -> None:
     call(TEXT.replace("sums", "rows"))
     (other,) = files(cache, ".so")
-    write_over("object", contentfile.key_in(other), monkeypatch)
+    write_over("object", other.name, monkeypatch)
     work.clear()
     np.testing.assert_allclose(call(), X @ W, rtol=1e-5)
     assert "emit_c" in work

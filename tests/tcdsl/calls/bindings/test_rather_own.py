@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tcdsl.calls.bindings.index import Own
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.calls.host import HostCalls
 from tcdsl.codegen.choose import compiler, forms
-from tcdsl.codegen.toolchain import contentfile, records
+from tcdsl.codegen.toolchain import cachedir, contentfile, records
 from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.compiled import noted
 
@@ -97,17 +98,43 @@ def test_a_later_process_finds_sizes_by_one_record(
     conv = tc.define(CONV)
     assert run(conv, 6, 7) == ["own", "all"]
     read: list[str] = []
-    contents = contentfile.contents
+    content_of, listdir = cachedir.content_of, os.listdir
 
-    def noted_contents(key: str, suffix: str) -> Any:
-        read.append(suffix)
-        return contents(key, suffix)
+    def noted_content(path: str) -> bytes:
+        read.append(os.path.splitext(path)[1])
+        return content_of(path)
 
-    monkeypatch.setattr(contentfile, "contents", noted_contents)
+    def noted_folder(folder: str) -> list[str]:
+        read.append("folder")
+        return listdir(folder)
+
+    monkeypatch.setattr(contentfile, "content_of", noted_content)
+    monkeypatch.setattr(os, "listdir", noted_folder)
     for found, files in (("own", [".so"]), ("all", [])):
         assert run(conv, 5 if found == "own" else 7, n=3) == [found]
         assert read == files
         read.clear()
+
+
+def test_sizes_of_a_process_beside_are_found_in_a_record_that_was_read(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(monkeypatch, times=1)
+    conv = tc.define(CONV)
+    assert run(conv, 5) == ["own"]
+    assert run(tc.define(CONV), 5, 6) == ["own", "own"]
+    monkeypatch.setattr(compiler, "lower", None)
+    assert run(conv, 6) == ["own"]
+
+
+def test_objects_that_a_record_still_names_may_be_gone(compiled: list[str], tmp_path: Path) -> None:
+    assert run(tc.define(CONV), 5, 6) == ["own", "own"]
+    conv = tc.define(CONV)
+    assert run(conv, 5) == ["own"]
+    for path in tmp_path.glob("cache/objects/*/*.so"):
+        path.unlink()
+    assert run(conv, 6) == ["own"]
+    assert compiled == ["conv"] * 3
 
 
 def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) -> None:
@@ -118,11 +145,12 @@ def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) 
     assert index is not None
     ((_, own),) = index.of_sizes(like)
     assert isinstance(own, Own)
-    assert index.loaded(own.key) is not None
-    assert bound._made.named(like, replace(own, key="0" * 32)) is None
+    assert index.loaded(own.file) is not None
+    other = f"conv-{'0' * 32}-{'0' * 16}.so"
+    assert bound._made.named(like, replace(own, file=other)) is None
     record = index._record(like)
     key = [*map(list, like.sizes or ())], [*like.open]
-    for what in (["{}"], ["{}", "x"], ["{", own.key], [1, own.key], 7, None):
+    for what in (["{}"], ["{}", "x"], ["{", own.file], [1, own.file], 7, None):
         records.write("own", record._parts, [[*key, [what]]], "conv")
     no_size, no_sizes, no_name = [[["N"]], [], []], [1, [], []], [[], [1], []]
     values: list[object] = [[], [[]], [[*key]], [no_size], [no_sizes], [no_name], 7, None]
