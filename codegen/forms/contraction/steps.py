@@ -16,6 +16,7 @@ from tcdsl.codegen.forms.contraction.register_tile import (
     intrinsic,
 )
 from tcdsl.codegen.loops.build import (
+    IntLike,
     add,
     any_of,
     assign,
@@ -30,6 +31,7 @@ from tcdsl.codegen.loops.build import (
     mul,
     offset,
     pointer,
+    select,
     sub,
 )
 from tcdsl.codegen.loops.loopir import (
@@ -122,10 +124,12 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             mark=Unroll(),
         )
 
-    depth, pair = i64("depth"), i64("pair")
+    depth, pair, done = i64("depth"), i64("pair"), i64("done")
+    fetches_a = strides.rows_ahead or "a" in strides.asks
+    fetches_b = strides.ahead or "b" in strides.asks
 
-    def steps(function: str | None, *, fetches: bool = True) -> Stmt:
-        body = block(
+    def step(function: str | None, *, fetches: bool = True) -> Stmt:
+        return block(
             Array("column", held, (tile.vectors,)),
             each_vector(tile, fetch),
             each_vector(tile, fetch_next) if fetches and fetches_b else None,
@@ -134,20 +138,23 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
         )
-        if not tile.pairs or (fetches and fetches_b):  # it waits for memory, longer by twos
-            return loop(k, 0, depth, body, mark=Unroll(1))
-        both = loop(k, pair, add(pair, 2), body, mark=Unroll(2))
-        return block(
-            loop(pair, 0, sub(depth, 1), both, step=2, mark=Unroll(1)),
-            loop(k, Bin("&", depth, c64(-2), I64), depth, body, mark=Unroll(1)),
-        )
 
-    fetches_a = strides.rows_ahead or "a" in strides.asks
-    fetches_b = strides.ahead or "b" in strides.asks
-    run = steps(None if words is None else words.function)
-    if tile.pairs and strides.asks:
+    def steps(function: str | None, start: IntLike = 0) -> Stmt:
+        return loop(k, start, depth, step(function), mark=Unroll(1))
+
+    def by_twos(end: Expr, *, fetches: bool) -> Stmt:
+        both = loop(k, pair, add(pair, 2), step(None, fetches=fetches), mark=Unroll(2))
+        return loop(pair, 0, end, both, step=2, mark=Unroll(1))
+
+    even = Bin("&", depth, c64(-2), I64)
+    if not tile.pairs or (fetches_b and not strides.asks):  # it waits for memory, longer by twos
+        run = steps(None if words is None else words.function)
+    elif strides.asks:  # where nothing is fetched one step at most is left to the others' loop
         asked = [compare("!=", i64(f"{letter}_ahead"), 0) for letter in strides.asks]
-        run = If(any_of(*asked), run, steps(None, fetches=False))
+        split = Let(done, select(any_of(*asked), c64(0), even))
+        run = block(split, by_twos(done, fetches=False), steps(None, done))
+    else:
+        run = block(by_twos(sub(depth, 1), fetches=True), steps(None, even))
     if words is not None and words.widening is not None:
         widens = compare("!=", Bin("&", i64("flags"), c64(WIDENS), I64), 0)
         run = If(widens, steps(words.widening), run)
