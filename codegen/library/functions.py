@@ -21,7 +21,7 @@ from tcdsl.codegen.toolchain.objects import compile_many, file_name, named, use_
 _KIND = "library"
 _TILED = "_tiled"  # what names of products of tiles have
 _PLAN = "tc_plan_"  # what names of plans begin with
-_OPT, _OPT_OF_PLANS = "-O3", "-O1"  # a compiler takes three fifths of the time for a plan so
+_KERNELS = ("tc_tile_", "tc_dot_", "tc_stream_")  # and those of kernels, which are all vectors
 
 _Of = tuple[str, Compiler]  # what decides an object
 
@@ -90,7 +90,11 @@ def _source(name: str) -> Source:
 
 def _as_source(name: str, text: str) -> Source:
     """Return what is compiled of a function: a plan runs once for each new size."""
-    return Source(name, text, _OPT_OF_PLANS if name.startswith(_PLAN) else _OPT)
+    if name.startswith(_PLAN):
+        return Source(name, text, "-O1")  # which takes a compiler three fifths of the time
+    if name.startswith(_KERNELS):
+        return Source(name, text, "-O2", is_spelled_out=True)
+    return Source(name, text)
 
 
 def _made(name: str, path: Path) -> tuple[int, str]:

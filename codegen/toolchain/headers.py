@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,8 +49,11 @@ def cut(source: Source, compiler: Compiler, folder: Path) -> str:
         return source.text
     names = dict.fromkeys(match[1] for match in found)
     asked = "".join(f'#include "{name}"\n' for name in names)
-    # What is linked, and how, is another one for each unit of a tuner; headers are the same.
-    flags = [f for f in source.all_flags(compiler) if f.startswith("-") and f[:4] not in _OTHERS]
+    # What is linked, and how, is another one for each unit of a tuner; headers are the same, and so
+    # they are whatever is spared of what -O3 does.
+    level = "-O3" if source.opt in ("-O1", "-O2") else source.opt
+    usual = replace(source, opt=level, is_spelled_out=False).all_flags(compiler)
+    flags = [f for f in usual if f.startswith("-") and f[:4] not in _OTHERS]
     told = (compiler.version, compiler.isa_key, *flags, asked)
     key = hash_of([_how(), *told, *included(asked, [INCLUDES])])
     headers = _headers(key, asked, compiler, flags, folder)

@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -33,7 +34,7 @@ from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.cc import Kind, Source, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.text.errors import InternalError
@@ -143,6 +144,21 @@ def test_what_a_unit_exports_is_what_others_declare() -> None:
         *inner, last = library_unit(f.name).functions
         assert (last.name, last.params, last.linkage) == (f.name, f.params, "export")
         assert {x.linkage for x in inner} == {"micro"}
+
+
+@pytest.mark.cc
+def test_gcc_looks_for_nothing_in_kernels_that_are_spelled_out() -> None:
+    def flags(f: LibraryFunction) -> set[str]:
+        return {*functions._source(f.name).all_flags(replace(find_compiler(), kind=kind))}
+
+    packer = Packing(Packer(FLOAT32, FLOAT32, 16, "x"))
+    kind: Kind = "gcc"
+    dots = Dots(V16, 32, FLOAT32, FLOAT32, FLOAT32, resumes=False)
+    for kernel in (Tiles(V16, 32), dots, Streams(V16, 32, FLOAT32)):
+        assert "-fno-tree-pre" in flags(kernel)
+    assert "-fno-tree-pre" not in flags(packer)
+    kind = "clang"
+    assert not any("tree" in flag for flag in flags(Tiles(V16, 32)) - {*find_compiler().flags})
 
 
 @pytest.mark.cc

@@ -159,3 +159,16 @@ def test_what_a_text_is_linked_with_makes_no_other_headers(
     assert len(asked) == 4
     assert len(set(asked[:3])) == 1
     assert asked[3] != asked[0]
+
+
+def test_what_a_compiler_is_spared_makes_no_other_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(headers, "_headers", lambda key, *_: asked.append(key))
+    compiler, source = replace(find_compiler(), kind="gcc"), Source("f", TEXT)
+    plan, kernel = replace(source, opt="-O1"), replace(source, opt="-O2", is_spelled_out=True)
+    for one in (source, plan, kernel, replace(source, opt="-O0")):
+        headers.cut(one, compiler, tmp_path)
+    assert len(set(asked[:3])) == 1
+    assert asked[3] != asked[0], "without optimisation a macro is another one"
