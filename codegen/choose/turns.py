@@ -120,14 +120,17 @@ def _one(
     at = b.i64(operands.local("at"))
     turn = b.pointer(operands.local("turn"), INT64)
     its = Let(turn, Cast(Field(b.ARGS, "turn", Opaque("tc_i64 *")), turn.type))
-    step = b.assign(b.load(turn, k), b.call(OPAQUE, at, type=I64))
+    now = b.call(OPAQUE, at, type=I64)
+    step = b.assign(b.load(turn, k), now)
     *ends, _ = sub_stmts(b.block(operands.declare(b.loop(at, low, high)), step))
 
     def function(one: Kept) -> Function:
-        turns: Stmt = b.loop(at, low, high, step, one.turn)
-        if one.before:  # without turns there may be no such number
+        if one.before:  # as text, which is told its turn; without turns there may be no such number
+            turns: Stmt = b.loop(at, low, high, _told(one.turn, f"turn[{k}]", now))
             turns = b.when(b.compare("<", low, high), one.before, turns, one.behind)
-        begun = b.when(b.compare(">", b.END, b.BEGIN), its, turns)
+        else:
+            turns = b.block(its, b.loop(at, low, high, step, one.turn))
+        begun = b.when(b.compare(">", b.END, b.BEGIN), turns)
         lets = [x for x in ends if x not in one.named]
         return b.phase_function(name, b.block(lets, one.named, begun, Return(b.const(0, INT32))))
 
@@ -139,6 +142,15 @@ def _one(
     extent = b.cast(b.max64(0, b.sub(high, low)), Scalar(FLOAT64))
     phase = Phase(name, b.c64(1), b.arith("*", extent, each))
     return made, phase
+
+
+def _told(turn: Sequence[Stmt], field: str, now: Expr) -> list[Stmt]:
+    """Return statements with what stands for a field of the arguments."""
+
+    def expression(e: Expr) -> Expr:
+        return now if isinstance(e, Field) and e.text == field else e
+
+    return [map_stmt(s, lambda t: t, expression) for s in turn]
 
 
 def _step(function: str) -> Stmt:
