@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Tensor, dtypes, from_numpy, made_by
+from tcdsl.core import Tensor, dtypes, empty, from_numpy, made_by
 from tcdsl.ops import pointwise
 from tcdsl.ops.indexing import (
     index_copy,
@@ -32,7 +32,7 @@ def _of_filling(operands: Operands) -> None:
 
 
 _how_many = ops.op("how_many", vjp=None)
-_compacted = ops.op("compacted", types=first, vjp=None)
+_compacted = ops.op("compacted", types=first, vjp=None, writes=True)
 _take = ops.op("take")
 _masked_fill = ops.op("masked_fill", types=first, shape=_of_filling, layout=in_c_order)
 _masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
@@ -79,7 +79,8 @@ def compacted(row: Tensor, mask: Tensor) -> Tensor:
         kept = moved(row.detach(), 0)._array()[moved(mask, 0)._array()]
         return moved(from_numpy(kept), row._device)
     count = int(_how_many(mask).item())
-    made: Tensor = _compacted(row.detach(), mask, count)
+    made = empty((count + 1,), row.dtype)
+    _compacted(made, row.detach(), mask)
     return made.resize_(count)
 
 
