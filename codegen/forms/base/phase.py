@@ -113,16 +113,21 @@ def phase_over(
 
 
 def fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
-    """Fill the box with what elements that no point reaches hold."""
+    """Fill the box with what elements that no point reaches hold; one that is contiguous as a line.
+
+    Compilers know a loop over a line by its name, memset, which goes past the caches.
+    """
     ops = ctx.operands
     buffer = ops.buffer(s.target)
+    is_line = bool(buffer.shape) and ops.layout(s.target).contiguous
+    shape = [prod(buffer.shape, start=Size.const(1))] if is_line else buffer.shape
     ranges = [
-        Range(ops.local(f"i{d}"), Size.const(0), extent, "output")
-        for d, extent in enumerate(buffer.shape)
+        Range(ops.local(f"i{d}"), Size.const(0), extent, "output") for d, extent in enumerate(shape)
     ]
     at = [b.i64(r.name) for r in ranges]
     value = narrow(identity(s.op, buffer.dtype), ops.memory_dtype(s.target))
-    body = Assign(ops.element(s.target, at), value)
+    element = b.load(ops.pointer(s.target), at[0]) if is_line else ops.element(s.target, at)
+    body = Assign(element, value)
     return phase_over(ctx, f"{ctx.prefix}_fill", PointNest(ranges, (), (), body), None)
 
 

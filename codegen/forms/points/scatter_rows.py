@@ -36,6 +36,7 @@ from tcdsl.codegen.loops.loopir import (
     Load,
     Return,
     Serial,
+    Simd,
     Stmt,
 )
 from tcdsl.codegen.loops.names import safe_name
@@ -133,18 +134,31 @@ def _near(ctx: Context, side: Range, part: Expr) -> _Near:
 def _start(
     ctx: Context, scatter: Scatter, low: Expr, high: Expr, near: _Near | None = None
 ) -> Stmt:
-    """Return the loops that start the elements of a slab's rows [low, high)."""
+    """Return the loops that start the elements of a slab's rows [low, high).
+
+    What lies behind each other in memory is one loop: compilers know it by its name, memset.
+    """
     s, ops = scatter.statement, ctx.operands
     names = [b.i64(ops.local(f"i{d}")) for d in range(len(s.subs))]
     at: list[Expr] = []
     for d, r in enumerate(scatter.own):
         at.append(b.i64(safe_name(r.name)) if r in scatter.slabs and r is not None else names[d])
     empty = identity(s.op, ops.buffer(s.target).dtype)
-    body: Stmt = Assign(ops.element(s.target, at), narrow(empty, ops.memory_dtype(s.target)))
+    value = narrow(empty, ops.memory_dtype(s.target))
+    key, dims = scatter.keys[0], len(s.subs)
+    if near is None and ops.layout(s.target).contiguous and at[key:] == names[key:]:
+        start = ops.element(s.target, [*at[:key], low, *([b.c64(0)] * (dims - key - 1))])
+        e, row = b.i64(ops.local("e")), [ops.extent(s.target, d) for d in range(key + 1, dims)]
+        element = b.load(start.pointer, b.add(start.index, e))
+        count = b.mul(b.sub(high, low), *row)
+        body: Stmt = b.loop(e, 0, count, Assign(element, value), mark=Simd())
+        dims = key  # outside
+    else:
+        body = Assign(ops.element(s.target, at), value)
     if near is not None:
         body = near.loop(body)
     mark = parallel_mark(body)
-    for d in reversed(range(len(s.subs))):
+    for d in reversed(range(dims)):
         if at[d] is names[d]:
             first, stop = (low, high) if d == scatter.keys[0] else (0, ops.extent(s.target, d))
             body = b.loop(names[d], first, stop, body, mark=mark)

@@ -21,11 +21,9 @@ static tc_i32 bag_g0_scatter(const tc_args *args, char *workspace, tc_i64 begin,
     const tc_i64 part = task % 4;
     const tc_i64 low = tc_min_i64(part * ((N + 3) / 4), N);
     const tc_i64 high = tc_min_i64(low + (N + 3) / 4, N);
-    for (tc_i64 i0 = low; i0 < high; i0++) {
-      #pragma omp simd
-      for (tc_i64 i1 = 0; i1 < D; i1++) {
-        dE[i0 * D + i1] = 0.0f;
-      }
+    #pragma omp simd
+    for (tc_i64 e = 0; e < (high - low) * D; e++) {
+      dE[low * D + e] = 0.0f;
     }
     tc_i64 hits[256];
     tc_i64 rows[256];
