@@ -295,6 +295,7 @@ TC_REMAINDER(mod)
 
 /* ---- the inverse error function: where no lane is next to 1 or -1, one polynomial of two */
 
+#if TC_VECTOR_BYTES != 64 || !defined(TC_ISA_AVX512)
 TC_FAR1(erfinv)
 TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
   if (__builtin_expect(tc_any_not_less(tc_size_of(x), TC_F32(splat)(0.998f)), 0))
@@ -304,6 +305,7 @@ TC_FN tc_native_f32 TC_F32(erfinv)(tc_native_f32 x) {
   _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) a[i] = tc_erfinv_middle_f32(a[i]);
   return TC_F32(load)(a);
 }
+#endif
 
 /* ---- float64, where no lane is rare: tc_NAME_near_f64 lane by lane (pairs.h) */
 
@@ -379,7 +381,8 @@ TC_NEAR2_F64(mod)
 #include "vmath_avx512.h"
 #define TC_TABLED_f32(S, N)
 #define TC_TABLED_f64(S, N)                                                                       \
-  TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)
+  TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_LANES1(erfc, S, f64, N)                            \
+  TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)
 #else
 TC_NEAR1_F64(tan)
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
@@ -411,14 +414,17 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   return TC_F32(load)(a);
 }
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__) && defined(TC_FUSED)
-#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N) TC_LANES1(log, S, f32, N) TC_BY_PIECES_f32(S, N)
+#define TC_TABLED_f32(S, N)                                                                       \
+  TC_TABLED(S, f32, N) TC_LANES1(log, S, f32, N) TC_LANES1(erfc, S, f32, N)                       \
+  TC_BY_PIECES_f32(S, N)
 #else
 #define TC_TABLED_f32(S, N)                                                                       \
-  TC_TABLED(S, f32, N) TC_BY_TWO(S, f32, N) TC_LOOKED_UP(S, f32, N) TC_BY_PIECES_f32(S, N)
+  TC_TABLED(S, f32, N) TC_BY_TWO(S, f32, N) TC_LOOKED_UP(S, f32, N) TC_LANES1(erfc, S, f32, N)    \
+  TC_BY_PIECES_f32(S, N)
 #endif
 #define TC_TABLED_f64(S, N)                                                                       \
   TC_TABLED(S, f64, N) TC_BY_TWO(S, f64, N) TC_BY_PIECES(S, f64, N) TC_LOOKED_UP(S, f64, N)       \
-  TC_LANES1(exp, S, f64, N) TC_LANES2(pow, S, f64, N)
+  TC_LANES1(erfc, S, f64, N) TC_LANES1(exp, S, f64, N) TC_LANES2(pow, S, f64, N)
 #endif
 
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
@@ -444,7 +450,7 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
   TC_LANES1(rint, S, T, N) TC_LANES1(exp2, S, T, N) TC_LANES1(exp10, S, T, N)                     \
-  TC_LANES1(erfc, S, T, N) TC_TABLED_##T(S, N)                                 \
+  TC_TABLED_##T(S, N)                                                          \
   TC_FN tc_v##S tc_softplus_v##S(tc_v##S x) {                                                     \
     return tc_max_v##S(x, (tc_v##S){0}) + tc_log1p_v##S(tc_exp_v##S(-tc_fabs_v##S(x)));           \
   }                                                                                               \

@@ -417,5 +417,6 @@ TC_FN tc_v16f32 tc_atan2_v16f32(tc_v16f32 y, tc_v16f32 x) {
 
 #include "vlogs_avx512.h"
 #include "vangles_avx512.h"
+#include "verrors_avx512.h"
 #include "vfloat64_avx512.h"
 #endif

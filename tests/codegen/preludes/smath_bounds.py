@@ -108,10 +108,10 @@ FUNCTIONS = {
     # below 0 and near a zero the near one is not right to the last digits
     "digamma": Function(0.51, 4, _digamma, mp.digamma, 0.1, 30, (1e-300, 1.4616, 1e10, 1e300)),
     "erf": Function(1.5, 1, sp.erf, mp.erf),
-    "erfc": Function(0.51, 3, sp.erfc, mp.erfc, -2, 26),
+    "erfc": Function(0.8, 3, sp.erfc, mp.erfc, -2, 26),
     "erfcinv": Function(0.51, 4, sp.erfcinv, _erfcinv, 0, 2, (1e-300, 1e-10, 1e-3, 0.01)),
     "erfcx": Function(0.51, 4, sp.erfcx, _erfcx, -5, 30, (1e10, 1e300, -26.0, -26.6)),
-    "erfinv": Function(0.51, 4, sp.erfinv, mp.erfinv, -1, 1, (1e-300, 1e-8, 0.9999999)),
+    "erfinv": Function(0.8, 4, sp.erfinv, mp.erfinv, -1, 1, (1e-300, 1e-8, 0.9999999)),
     "exp": Function(1.0, 1, np.exp, mp.exp, more=(-740.0, 709.5, -1e-20, 1e-300)),
     "exp10": Function(
         0.51, 1, lambda x: np.power(10.0, x), lambda x: mp.power(10, x), more=(-320.0, 308.0)
