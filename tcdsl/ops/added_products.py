@@ -57,6 +57,7 @@ def _sum_row(name: str) -> Op:
         spread=partial(_spread_to_product, name),
         slow=added,
         inplace=True,
+        inplace_text=None if name == "addr" else f"{name}_into",
         inplace_on=("Tensor",),
     )
 

@@ -69,6 +69,7 @@ class Family:
         integers: str | None = None,
         bools: str | None = None,
         inplace: bool = False,
+        inplace_text: str | None = None,
         keeps_numbers: bool = False,
         layout: Layout = strides_of_result,
         order: Layout | None = None,
@@ -85,7 +86,7 @@ class Family:
         publish(op, (name, *aliases), on)
         if inplace:
             written = replace(meaning, slow=into or (slow and in_place(slow)), spread=None)
-            into = self._made(name, text or name, written, writes=True)
+            into = self._made(name, inplace_text or text or name, written, writes=True)
             publish(into, tuple(f"{n}_" for n in (name, *aliases)), inplace_on or on)
             op.__dict__["inplace"] = into
         return op

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tcdsl import autograd, library
+from tcdsl.ops.table import METHODS
 
 tc: Any = library
 grad_of: Any = autograd.grad
@@ -81,6 +82,30 @@ def test_a_factor_may_be_the_target_too() -> None:
     wanted = batch.numpy() + f.numpy() @ g.numpy()
     for _ in range(2):
         np.testing.assert_array_equal(batch.clone().baddbmm_(f, g).numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("addmv_", ((9,), (9, 600), (600,))),
+        ("addmm_", ((9, 17), (9, 600), (600, 17))),
+        ("baddbmm_", ((2, 9, 17), (2, 9, 600), (2, 600, 17))),
+        ("addbmm_", ((9, 17), (2, 9, 600), (2, 600, 17))),
+    ],
+)
+def test_a_sum_begins_with_what_is_there(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    rng = np.random.default_rng(1)
+    x, a, b = (tc.from_numpy(rng.standard_normal(s).astype(np.float32)) for s in shapes)
+    plain = getattr(x.clone(), name)(a, b)
+    forms = METHODS[name].forms
+    assert (0, 0) in forms._inplace_of((x, a, b), x.dtype)  # so that nothing is put aside
+    product = (
+        np.einsum("kmn->mn", a.numpy() @ b.numpy()) if name == "addbmm_" else a.numpy() @ b.numpy()
+    )
+    np.testing.assert_allclose(plain.numpy(), x.numpy() + product, rtol=1e-4, atol=1e-4)
+    recorded = getattr(x.clone(), name)(a.clone().requires_grad_(), b)
+    assert recorded.requires_grad
+    assert recorded.detach().numpy().tobytes() == plain.numpy().tobytes()
 
 
 def test_gradients_go_through_it() -> None:
