@@ -43,8 +43,9 @@ def inverse(array: Array) -> Array | None:
     if not (np.diagonal(factors).all() and np.isfinite(factors).all()):
         return None
     whole, found = from_numpy(factors), from_numpy(np.zeros_like(factors))
-    _invert_lower(whole, found)
-    _solve_upper(whole, found)
+    less = -whole  # what is added where the triangles are subtracted
+    _invert_lower(whole, less, found)
+    _solve_upper(whole, less, found)
     order = np.arange(len(array))
     for i, j in enumerate(exchanged.tolist()):
         order[i], order[j] = order[j], order[i]
@@ -53,33 +54,45 @@ def inverse(array: Array) -> Array | None:
     return np.take(found._array(), rows, 0)
 
 
-def _invert_lower(lower: Any, found: Any) -> None:
-    """Write the inverse of the lower triangle of a matrix into zeros."""
+def _invert_lower(lower: Any, less: Any, found: Any) -> None:
+    """Write the inverse of the lower triangle of a matrix into zeros; less: its negative."""
     rows = lower.shape[0]
     if rows <= _STEP:
         found.copy_(_solution(lower, from_numpy(np.eye(rows, dtype=lower.dtype.numpy)), False))
         return
     k = _half(rows)
-    inverted = found.narrow(0, 0, k).narrow(1, 0, k)
-    _invert_lower(lower.narrow(0, 0, k).narrow(1, 0, k), inverted)
-    lower, found = lower.narrow(0, k, rows - k), found.narrow(0, k, rows - k)
-    below, rest = found.narrow(1, 0, k), found.narrow(1, k, rows - k)
-    _invert_lower(lower.narrow(1, k, rows - k), rest)
-    below.addmm_(rest, lower.narrow(1, 0, k).mm(inverted), beta=0, alpha=-1)
+    inverted, below, rest = _above_left(found, k), _below_left(found, k), _below_right(found, k)
+    _invert_lower(_above_left(lower, k), _above_left(less, k), inverted)
+    _invert_lower(_below_right(lower, k), _below_right(less, k), rest)
+    below.copy_(rest.mm(_below_left(less, k).mm(inverted)))
 
 
-def _solve_upper(upper: Any, right: Any) -> None:
-    """Solve ``A X = B``, A being an upper triangle with ones in its diagonal; X replaces B."""
+def _solve_upper(upper: Any, less: Any, right: Any) -> None:
+    """Solve ``A X = B``, A being an upper triangle with ones in its diagonal; X replaces B.
+
+    less: the negative of A.
+    """
     rows = upper.shape[0]
     if rows <= _STEP:
         right.copy_(_solution(upper, right, True))
         return
     k = _half(rows)
     first, last = right.narrow(0, 0, k), right.narrow(0, k, rows - k)
-    columns = upper.narrow(1, k, rows - k)
-    _solve_upper(columns.narrow(0, k, rows - k), last)
-    first.addmm_(columns.narrow(0, 0, k), last, alpha=-1)
-    _solve_upper(upper.narrow(0, 0, k).narrow(1, 0, k), first)
+    _solve_upper(_below_right(upper, k), _below_right(less, k), last)
+    first.addmm_(less.narrow(0, 0, k).narrow(1, k, rows - k), last)
+    _solve_upper(_above_left(upper, k), _above_left(less, k), first)
+
+
+def _above_left(x: Any, k: int) -> Any:
+    return x.narrow(0, 0, k).narrow(1, 0, k)
+
+
+def _below_left(x: Any, k: int) -> Any:
+    return x.narrow(0, k, x.shape[0] - k).narrow(1, 0, k)
+
+
+def _below_right(x: Any, k: int) -> Any:
+    return x.narrow(0, k, x.shape[0] - k).narrow(1, k, x.shape[1] - k)
 
 
 def _half(rows: int) -> int:
