@@ -162,6 +162,61 @@ TC_FN tc_v8f64 tc_log_v8f64(tc_v8f64 x) {
   return __builtin_ia32_fixupimmpd512_mask(p, x, tc_splat_v8i64(0x03530422), 0, (char)-1, 4);
 }
 
+/* ---- sin and cos */
+
+/* sin(j pi / 16) and what rounding it lost, then cos. */
+static const tc_f64 tc_wave_pieces_f64[4][16] TC_TABLE = {
+    {0.0, 0.19509032201612828, 0.3826834323650898, 0.5555702330196022, 0.7071067811865476,
+     0.8314696123025452, 0.9238795325112867, 0.9807852804032304, 1.0, 0.9807852804032304,
+     0.9238795325112867, 0.8314696123025452, 0.7071067811865476, 0.5555702330196022,
+     0.3826834323650898, 0.19509032201612828},
+    {0.0, -7.991079068461731e-18, -1.0050772696461588e-17, 4.709410940561677e-17,
+     -4.833646656726457e-17, 1.4073856984728024e-18, 1.7645047084336677e-17,
+     1.8546939997825006e-17, 0.0, 1.8546939997825006e-17, 1.7645047084336677e-17,
+     1.4073856984728024e-18, -4.833646656726457e-17, 4.709410940561677e-17,
+     -1.0050772696461588e-17, -7.991079068461731e-18},
+    {1.0, 0.9807852804032304, 0.9238795325112867, 0.8314696123025452, 0.7071067811865476,
+     0.5555702330196022, 0.3826834323650898, 0.19509032201612828, 0.0, -0.19509032201612828,
+     -0.3826834323650898, -0.5555702330196022, -0.7071067811865476, -0.8314696123025452,
+     -0.9238795325112867, -0.9807852804032304},
+    {0.0, 1.8546939997825006e-17, 1.7645047084336677e-17, 1.4073856984728024e-18,
+     -4.833646656726457e-17, 4.709410940561677e-17, -1.0050772696461588e-17,
+     -7.991079068461731e-18, 0.0, 7.991079068461731e-18, 1.0050772696461588e-17,
+     -4.709410940561677e-17, 4.833646656726457e-17, -1.4073856984728024e-18,
+     -1.7645047084336677e-17, -1.8546939997825006e-17},
+};
+/* sin(n pi / 16 + r) for the integer n next to 16 x / pi, below 2^17: S cos(r) + C sin(r), where S and C change
+ * their sign with bit 4 of n. What is left, r, is found as in tc_quarter_f64. */
+TC_FN tc_v8f64 tc_wave_near_f64(tc_v8f64 x, tc_i64 turn, tc_v8i64 *rare) {
+  tc_v8f64 whole = x * 0x1.45f306dc9c883p+2 + 0x1.8p52, n = whole - 0x1.8p52;
+  tc_v8f64 top = x - n * 0x1.921fb54400000p-3, h = top - n * 0x1.0b4611a600000p-37;
+  tc_v8f64 l = ((top - h) - n * 0x1.0b4611a600000p-37) - n * 0x1.3198a2e037073p-72, r = h + l;
+  tc_v8f64 low = l - (r - h), z = r * r;
+  *rare = ((tc_size_of_v8f64(r) < 0x1p-30) & (n != 0)) | ~(tc_size_of_v8f64(x) < 0x1p17);
+  tc_v8i64 i = (tc_v8i64)whole + turn;
+  tc_v8f64 s = tc_lookup_f64(tc_wave_pieces_f64[0], i), c = tc_lookup_f64(tc_wave_pieces_f64[2], i);
+  tc_v8f64 p = (2.755248078517207e-06 * z + -0.00019841269549230212) * z + 0.008333333333327692;
+  tc_v8f64 q = (2.4796265101262473e-05 * z - 0.0013888888567651805) * z + 0.04166666666660462;
+  p = (p * z - 0.16666666666666666) * (z * r) + low;
+  q = (q * z - 0.5) * z;
+  tc_v8f64 y = TC_FUSED_F64(c, r, s), rest = TC_FUSED_F64(c, r, s - y);
+  rest += tc_lookup_f64(tc_wave_pieces_f64[3], i) * r + tc_lookup_f64(tc_wave_pieces_f64[1], i);
+  y += s * q + (c * p + rest);
+  return (tc_v8f64)((tc_v8i64)y ^ (i << 59 & (-0x7fffffffffffffffLL - 1)));
+}
+#define TC_WAVE_F64(name, turn, result)                                                           \
+  static __attribute__((noinline, unused)) tc_v8f64 tc_##name##_beyond_f64(tc_v8f64 x) {           \
+    return tc_##name##_wide_f64(x);                                                               \
+  }                                                                                               \
+  TC_FN tc_v8f64 tc_##name##_v8f64(tc_v8f64 x) {                                                  \
+    tc_v8i64 rare;                                                                                \
+    tc_v8f64 y = tc_wave_near_f64(x, turn, &rare);                                                \
+    if (__builtin_expect(tc_any_v8i64(rare), 0)) return tc_##name##_beyond_f64(x);                 \
+    return result;                                                                                \
+  }
+TC_WAVE_F64(sin, 0, tc_select_v8f64(tc_size_of_v8f64(x) < 0x1p-27, x, y)) /* -0 too */
+TC_WAVE_F64(cos, 8, y)
+
 /* ---- angles */
 
 /* The angles of slopes j / 16 and what rounding them lost, then of 16 / j. */

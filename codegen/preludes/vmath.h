@@ -235,9 +235,9 @@ TC_FN tc_native_f64 tc_sin_or_cos_f64(tc_native_f64 h, tc_native_f64 low, tc_nat
   c = a + (((1.0 - a) - half) + (w * c - h * low));
   return TC_F64(select)((n & 1) != 0, c, s);
 }
-#define TC_QUARTER_WAVE_F64(name, turn, sign)                                                     \
+#define TC_QUARTER_WAVE_F64(as, name, turn, sign)                                                 \
   TC_FAR_F64(name)                                                                                \
-  TC_FN tc_native_f64 TC_F64(name)(tc_native_f64 x) {                                             \
+  TC_FN tc_native_f64 as(tc_native_f64 x) {                                                       \
     tc_native_f64 a = (tc_native_f64)((tc_native_i64)x & 0x7fffffffffffffffLL), low;              \
     tc_native_f64 n = a * 0x1.45f306dc9c883p-1 + 0x1.8p52, k = n - 0x1.8p52;                      \
     tc_native_f64 h = tc_quarter_f64(a, k, &low);                                                 \
@@ -248,8 +248,13 @@ TC_FN tc_native_f64 tc_sin_or_cos_f64(tc_native_f64 h, tc_native_f64 low, tc_nat
     tc_native_i64 y = (tc_native_i64)tc_sin_or_cos_f64(h, low, i);                                \
     return (tc_native_f64)(y ^ ((sign ^ i << 62) & (-0x7fffffffffffffffLL - 1)));                 \
   }
-TC_QUARTER_WAVE_F64(sin, 0, (tc_native_i64)x)
-TC_QUARTER_WAVE_F64(cos, 1, (tc_native_i64){0})
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+TC_QUARTER_WAVE_F64(tc_sin_wide_f64, sin, 0, (tc_native_i64)x)
+TC_QUARTER_WAVE_F64(tc_cos_wide_f64, cos, 1, (tc_native_i64){0})
+#else
+TC_QUARTER_WAVE_F64(TC_F64(sin), sin, 0, (tc_native_i64)x)
+TC_QUARTER_WAVE_F64(TC_F64(cos), cos, 1, (tc_native_i64){0})
+#endif
 
 /* ---- remainders: float32 in float64, where the quotient is small enough to be exact */
 
