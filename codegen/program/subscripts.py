@@ -275,6 +275,7 @@ def _piece(
             by[name] = expr_of(Affine(((name, digit),), Size.const(r)))
     out = [substitute_indices(e, by, address=True) for e in subs]
     conditions: list[Expr] = []
+    olds = {name: left.pop(name) for name in pivots.values()}  # new ones may be called like them
     for d, name in pivots.items():
         a = affine_of(out[d])
         assert a is not None
@@ -286,7 +287,7 @@ def _piece(
         terms = [(new, sign), *((n, -sign * k // step) for n, k in a.terms if n != name)]
         at = Affine(tuple(terms), ((a.const - residue) // step) * -sign)
         by[name] = expr_of(at)
-        old = left.pop(name)
+        old = olds[name]
         high = (shape[d] - residue + (step - 1)) // step
         left[new] = Range(new, Size.const(0), high, "output")
         out[d] = expr_of(Affine(((new, step),), Size.const(residue)))

@@ -13,7 +13,8 @@ from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
-from tests.codegen.gradient.differences import differentiated
+from tests.codegen.gradient.differences import assert_gradient, differentiated, drawn
+from tests.tiers import sampled
 
 
 def text_of(statement: str) -> str:
@@ -130,3 +131,15 @@ def test_a_place_that_only_a_guard_makes_readable_is_read_where_it_is() -> None:
     d_a, d_e = d.pull(args, [np.ones(5)])
     np.testing.assert_array_equal(d_a, [4, 0])
     np.testing.assert_array_equal(d_e, [0, 0, 0, 0, 3])
+
+
+@sampled("i, j", ["iy", "yx", "xy", "ij"], keep=2)
+def test_gradient_under_a_guard_does_not_depend_on_names_of_indices(
+    i: str, j: str, rng: np.random.Generator
+) -> None:
+    text = f"""def f(float(P, 3) T, float(N) q) -> (float(N, 4, N) A) {{
+      A({i}, {j}, {i} + 1) +=! pad(T({i}, {j}), 0) * q(0) where {i} in 0:N - 1, {j} in 0:4
+    }}"""
+    for p in (2, 3, 6):
+        d = differentiated(text)
+        assert_gradient(d, drawn(d.checked, {"P": p, "N": 5}, rng), rng)
