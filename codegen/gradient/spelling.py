@@ -2,6 +2,7 @@
 
 float32(A(i)) * float32(B(i))   ->   A(i) * B(i)          for halves, computed in float32 anyway
 S(i) = 0.0                      ->   S(i) = float64(0.0)  where S is float64
+C(i) = 0                        ->   C(i) = int64(0)      where C is int64; 1 == 0 where it is bool
 A(int64(I(b)), d)               ->   A(I(b), d)
 
 Without them the text has other types than the tree: the second derivative of a double program with
@@ -16,7 +17,7 @@ from dataclasses import replace
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT64, DType
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
 from tcdsl.grammar.types.typed import Expr
 
 
@@ -32,11 +33,22 @@ def with_types(parts: Sequence[Part], annotated: Collection[str]) -> list[Part]:
         dtype = line.value.dtype
         is_first = line.target not in begun and not line.op.startswith("arg")
         begun.add(line.target)
-        if is_first and dtype.is_float and (_type_in_text(value) or FLOAT32) != dtype:
-            value = typed.Cast(value, dtype)
+        if is_first:
+            value = _as_typed(value, dtype)
         return replace(line, subs=tuple(map(_plain, line.subs)), value=value)
 
     return _mapped(parts, one)
+
+
+def _as_typed(value: Expr, dtype: DType) -> Expr:
+    """Return a value that as text has a type."""
+    if dtype.is_float:
+        fits = (_type_in_text(value) or FLOAT32) == dtype
+    elif dtype == BOOL and isinstance(value, typed.Lit):
+        return typed.Lit(bool(value.value), BOOL)
+    else:
+        fits = _whole_type_in_text(value) == dtype
+    return value if fits else typed.Cast(value, dtype)
 
 
 def _mapped(parts: Sequence[Part], f: Callable[[Line], Line]) -> list[Part]:
@@ -89,6 +101,26 @@ def _type_in_text(e: Expr) -> DType | None:
             return found or FLOAT32
         case _:
             return None
+
+
+def _whole_type_in_text(e: Expr) -> DType:
+    """Return the type that an expression of integers or conditions has as text."""
+    match e:
+        case typed.Lit(bool()):
+            return BOOL
+        case typed.Lit(int() as value):
+            return next(d for d in (INT32, INT64, UINT64) if value <= d.limits[1])
+        case typed.IndexValue() | typed.SizeValue():
+            return INT32
+        case typed.Unary("-", a):
+            return _whole_type_in_text(a)
+        case typed.Binary(op, a, b) if op in ("+", "-", "*", "/", "%"):
+            return promote(_whole_type_in_text(a), _whole_type_in_text(b))
+        case typed.Select(_, a, b):
+            one, other = _whole_type_in_text(a), _whole_type_in_text(b)
+            return one if one == other else promote(one, other)
+        case _:
+            return e.dtype
 
 
 def _wider(a: DType | None, b: DType | None) -> DType | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.dtypes import INT64, UINT64
 
 _STRENGTH = {
     "||": 2, "&&": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4,
@@ -49,6 +49,8 @@ def _text(e: typed.Expr) -> tuple[str, int]:
     match e:
         case typed.Lit(bool() as value):  # there is no word for it
             return ("1 == 1" if value else "1 == 0"), _STRENGTH["=="]
+        case typed.Lit(int() as value) if value > INT64.limits[1]:  # a literal is int64 at most
+            return f"{UINT64}({value - 2**64})", _PRIMARY
         case typed.Lit(value):
             text = repr(value)
             return text, _UNARY if text.startswith("-") else _PRIMARY
