@@ -196,6 +196,9 @@ class Backward(Adjoints):
             s, share.read, value, share.guard, v.shape, names, self._around, self.values
         )
         lines = [Line(name, x.subs, "+=", x.value, x.ranges) for x in found]
+        if not lines:  # a range of numbers is empty
+            nothing = g.number(0, value.dtype)
+            lines = [Line(name, self.at(source), "+=", nothing, self.box(source))]
         return self._add(lines, source, zeros, in_loop=in_loop)
 
     def _to_base(

@@ -92,7 +92,7 @@ def _result(
     extra = [*scattered, *(made.active[n] for n in scattered if n in made.active)]
     names = (*(t.name for t in f.returns), *results, *extra)
     returned = {n: made.values[n] for n in names}
-    parts = tidied(without_dead(parts, returned), made.taken)
+    parts = without_dead(tidied(parts, made.taken), returned)
     parts = bounded(parts, made.values, {*made.tensors, *made.tangents.values()})
     parts = padded(parts, made.values, made.taken, made.tensors)
     parts = rounded(parts, returned, made.versions, made.fresh)

@@ -180,8 +180,8 @@ def _forward(
     for name, nodes in axes.items():
         for node in reversed(nodes):
             parts = spread(parts, name, turn_of(node))
+    parts = tidied(parts, versions.taken)  # first: a condition that is folded may read no more
     parts = boxed(without_dead(parts, {*finals, *also}), versions, (*finals, *also))
-    parts = tidied(parts, versions.taken)
     parts = padded(parts, values, versions.taken, versions.values)
     returned = {n: values[n] for n in (*finals, *also)}
     parts = rounded(parts, returned, replace(versions, values=values), back.fresh)

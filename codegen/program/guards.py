@@ -131,7 +131,10 @@ class Guards:
     def _guards(self, needed: frozenset[Size], reads: Sequence[typed.Read]) -> bool:
         """Whether a condition holds just where reads are inside their tensors."""
         sides = {s for r in reads for s in self._of(r)}
-        return needed <= sides and all(self._holds(s) for s in sides - needed)
+        if not needed <= sides or not all(self._holds(s) for s in sides - needed):
+            return False
+        inner = (x for r in reads for sub in r.subs for x in _unpadded_reads(sub))
+        return all(map(self.is_inside, inner))  # of where they are read `pad` says nothing
 
     def is_inside(self, read: typed.Read) -> bool:
         """Whether a read is inside its tensor by ranges alone."""

@@ -420,7 +420,7 @@ def _sizes(checked: CheckedDef, rng: np.random.Generator, *, first: bool) -> dic
     return sizes
 
 
-def _points(checked: CheckedDef, sizes: dict[str, int]) -> int:
+def points_of(checked: CheckedDef, sizes: dict[str, int]) -> int:
     most = 0
     for s in checked.body:
         assert isinstance(s, typed.Statement)
@@ -470,7 +470,7 @@ def _compare(
         with pytest.raises(TCError):
             kernel(*args)
         return 2
-    while _points(checked, sizes) > _POINTS:
+    while points_of(checked, sizes) > _POINTS:
         longest = max(sizes, key=lambda s: sizes[s])
         sizes[longest] //= 3
         args = _arguments(checked, sizes, rng)
