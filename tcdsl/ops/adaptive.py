@@ -12,6 +12,7 @@ from tcdsl.core import Op, Tensor, empty, made_by
 from tcdsl.core.dtypes import DType, float32, float64
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.ops import pools
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.pools import put_back, put_back_last, shares
@@ -306,10 +307,11 @@ def _sizes(shape: tuple[int, ...], output_size: Size, rank: int) -> tuple[int, .
             f"{list(shape)}"
         )
     image = tuple(shape[-rank:])
-    listed = (output_size,) * rank if isinstance(output_size, int | None) else tuple(output_size)
-    if len(listed) != rank:
+    size = listed(output_size)
+    sizes = (size,) * rank if isinstance(size, int | None) else tuple(size)
+    if len(sizes) != rank:
         raise RuntimeError(f"adaptive_avg_pool{rank}d: output_size must be {rank}")
-    found = tuple(n if o is None else operator.index(o) for n, o in zip(image, listed, strict=True))
+    found = tuple(n if o is None else operator.index(o) for n, o in zip(image, sizes, strict=True))
     if min(found) < 0:
         raise RuntimeError(
             "adaptive pool: elements of output_size must be greater than or equal to 0, but got "

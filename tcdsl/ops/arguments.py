@@ -27,8 +27,8 @@ def is_operand(value: Any) -> bool:
 
 
 def listed(given: Any) -> Any:
-    """Return what says sizes, places or parts as Python's numbers, though it is a tensor."""
-    return given.tolist() if isinstance(given, Tensor) else given
+    """Return what says sizes, places or parts as Python's numbers: NumPy's and tensors are so."""
+    return given.tolist() if isinstance(given, Tensor | np.generic | np.ndarray) else given
 
 
 def asked_once(function: Function) -> Function:

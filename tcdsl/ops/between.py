@@ -95,7 +95,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    of_a, of_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+    of_a, of_b = ([d] if isinstance(d, int) else list(d) for d in map(listed, dims))
     if len(of_a) != len(of_b):
         raise RuntimeError("both dimension lists should have same length")
     of_a, of_b = [dim_of(d, a.ndim) for d in of_a], [dim_of(d, b.ndim) for d in of_b]

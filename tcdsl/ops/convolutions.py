@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import lower
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.forms import Forms
@@ -70,6 +71,7 @@ def _of_one_group(
 
 def each(value: Each, rank: int, name: str) -> tuple[int, ...]:
     """Return a number for each dimension."""
+    value = listed(value)
     if isinstance(value, int):
         return (value,) * rank
     found = tuple(int(v) for v in value)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, empty
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
 from tcdsl.ops.filling import uniform_
 from tcdsl.ops.indexing import gather
@@ -79,4 +80,5 @@ def fractional_max_pool2d(
 
 
 def _pair(value: Any) -> Sequence[Any]:
+    value = listed(value)
     return (value, value) if isinstance(value, int | float) else tuple(value)

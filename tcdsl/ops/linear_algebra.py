@@ -11,6 +11,7 @@ import numpy as np
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import linalg as factored
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.between import chained
 from tcdsl.ops.casting import lower, wide
@@ -135,6 +136,7 @@ def norm(
                 f"Got {A.ndim}D."
             )
         dim = tuple(range(A.ndim))
+    dim = listed(dim)
     count = 1 if isinstance(dim, int) else len(dim)
     if count == 2:
         assert not isinstance(dim, int)

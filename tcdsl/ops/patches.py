@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
-from tcdsl.ops.arguments import asked_once
+from tcdsl.ops.arguments import asked_once, listed
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import permute
 
@@ -18,6 +18,7 @@ Pair = int | Sequence[int]
 
 
 def _two(value: Pair) -> tuple[int, int]:
+    value = listed(value)
     return (value, value) if isinstance(value, int) else (int(value[0]), int(value[-1]))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.core.dtypes import DType, bool_, int64
 from tcdsl.grammar.text.cached import cached_property
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
 from tcdsl.ops.convolutions import Each, each
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
@@ -123,7 +124,7 @@ class _Windows:
                 f"input, but got:{list(shape)}"
             )
         self.k = each(kernel_size, rank, "kernel_size")
-        self.s = self.k if stride is None or stride == () else each(stride, rank, "stride")
+        self.s = _stride(stride, self.k)
         self.p, self.d = each(padding, rank, "padding"), each(dilation, rank, "dilation")
         if 0 in self.s:
             raise RuntimeError("stride should not be zero")
@@ -241,6 +242,13 @@ class _Windows:
 _known_windows = lru_cache(maxsize=4096, typed=True)(_Windows)
 
 
+def _stride(stride: Each | None, kernel: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the steps of windows: those of their sizes where there are none."""
+    if stride is None or (isinstance(stride, tuple) and not stride):
+        return kernel
+    return each(stride, len(kernel), "stride")
+
+
 def _node(name: str, rank: int) -> str:
     """Return what recorded calls are called; a row is an image of height 1, squeezed."""
     return "SqueezeBackward1" if rank == 1 else f"{name.format(rank)}Backward0"
@@ -250,8 +258,8 @@ def _windows(input: Tensor, rank: int, last: bool, *settings: Any) -> _Windows:
     """Return the windows of a call, the same for the same shape and settings."""
     try:
         return _known_windows(rank, input.shape, last, *settings)
-    except TypeError:  # a list is no key
-        keys = [s if s is None or isinstance(s, int) else tuple(s) for s in settings]
+    except TypeError:  # a list is no key, and numbers of NumPy's are no numbers
+        keys = [s if s is None or isinstance(s, int) else tuple(s) for s in map(listed, settings)]
         return _known_windows(rank, input.shape, last, *keys)
 
 
@@ -429,7 +437,7 @@ def _unpool(
         Of the image; by default the least of which the pool gives `input`.
     """
     k, p = each(kernel_size, rank, "kernel_size"), each(padding, rank, "padding")
-    s = k if stride is None or stride == () else each(stride, rank, "stride")
+    s = _stride(stride, k)
     image = tuple(input.shape[-rank:])
     size = (
         tuple((n - 1) * step - 2 * pad + w for n, step, pad, w in zip(image, s, p, k, strict=True))

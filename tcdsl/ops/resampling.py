@@ -12,7 +12,7 @@ import numpy as np
 from tcdsl.core import Op, Tensor, from_numpy, made_by
 from tcdsl.core.dtypes import uint8
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from tcdsl.ops.arguments import asked_once
+from tcdsl.ops.arguments import asked_once, listed
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.over import over
@@ -159,6 +159,7 @@ def _check_weighable(input: Tensor, mode: str, antialias: bool) -> None:
 
 
 def _each(value: Any, image: tuple[int, ...], what: str) -> list[Any]:
+    value = listed(value)
     if isinstance(value, int | float):
         return [value] * len(image)
     if len(value) != len(image):

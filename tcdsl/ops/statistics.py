@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes, is_grad_enabled
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import sub
@@ -149,6 +150,7 @@ def gradient(
     edge_order : {1, 2}
         How many neighbours the elements at the ends look at.
     """
+    dim, spacing = listed(dim), listed(spacing)
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     dims = [dim_of(d, input.ndim) for d in dims]
     each = [spacing] * len(dims) if isinstance(spacing, int | float) else list(spacing)

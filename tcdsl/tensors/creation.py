@@ -10,6 +10,7 @@ from tcdsl import core
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import filling, internal, on_device
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.formats import FORMATS, strides_in
 from tcdsl.ops.rules import default_float
 from tcdsl.ops.strides import Strides, laid_out
@@ -194,6 +195,7 @@ def scalar_tensor(
 
 
 def type_of_number(number: object) -> DType:
+    number = listed(number)
     if isinstance(number, bool):
         return dtypes.bool_
     return dtypes.int64 if isinstance(number, int) else default_float()

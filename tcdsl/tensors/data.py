@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors.creation import Place, finished, type_of_number
 from tcdsl.tensors.devices import place_of
+from tcdsl.tensors.types import promote_types
 
 __all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "tensor"]
 
@@ -47,7 +49,7 @@ def tensor(
     data : number, nested sequence of numbers, array or Tensor
     dtype : dtype, optional
         By default int64 for ints, bool for bools, `get_default_dtype()` for floats of Python; of
-        arrays and tensors their own.
+        arrays, tensors and NumPy's numbers their own.
     device : device, str or int, optional
     requires_grad : bool
 
@@ -77,8 +79,9 @@ def _copied(data: Any, dtype: DType | None) -> Tensor:
 def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     """Return numbers as an array of its own, of a type that tensors have."""
     is_array = isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array_interface__")
+    seen: set[Any] = set()
     if not is_array:
-        data = _plain(data)
+        data = _plain(data, seen)
     try:
         array = np.array(data, order="C")
     except ValueError as error:
@@ -96,12 +99,12 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         if array.dtype.kind in "iu" and array.size and not is_array:
             _check_fit(int(array.min()), int(array.max()), dtypes.dtype_meant(dtype))
         return array.astype(dtypes.dtype_meant(dtype).numpy, copy=False)
+    if not is_array and not seen <= _OF_PYTHON and None not in seen:
+        return array.astype(_joint(seen).numpy, copy=False)
     if not is_array and (array.dtype.kind == "f" or array.size == 0):
         return array.astype(default_float().numpy, copy=False)
-    if not is_array and array.dtype.kind in "iu":
-        if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
-            raise ValueError("Overflow when unpacking long long")
-        return array.astype(np.int64, copy=False)
+    if not is_array and array.dtype == np.uint64:
+        raise ValueError("Overflow when unpacking long long")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -130,13 +133,32 @@ def _ragged(data: Any, dim: int = 0) -> str:
     return next((found for x in data if (found := _ragged(x, dim + 1))), "")
 
 
-def _plain(data: Any) -> Any:
-    """Return sequences in which tensors are the numbers that they hold."""
+def _plain(data: Any, seen: set[Any]) -> Any:
+    """Return sequences in which tensors are the numbers that they hold; see which types there are.
+
+    seen: gets types of Python's numbers, and the dtypes of others.
+    """
     if isinstance(data, Tensor):
+        seen.add(data.dtype)
         return data.detach().cpu().numpy() if data.ndim else data.item()
     if isinstance(data, list | tuple | range):
-        return data if {*map(type, data)} <= _OF_PYTHON else [_plain(x) for x in data]
+        kinds = {*map(type, data)}
+        if not kinds <= _OF_PYTHON:
+            return [_plain(x, seen) for x in data]
+        seen |= kinds
+    else:
+        seen.add(type(data) if type(data) in _OF_PYTHON else _dtype_of(data))
     return data
+
+
+def _dtype_of(data: Any) -> DType | None:
+    return dtypes.dtype_of(data.dtype) if isinstance(data, np.ndarray | np.generic) else None
+
+
+def _joint(seen: set[Any]) -> DType:
+    """Return the type of a tensor of numbers of several types."""
+    own = {bool: dtypes.bool_, int: dtypes.int64, float: default_float()}
+    return reduce(promote_types, (own.get(kind, kind) for kind in seen))
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Place = None) -> Tensor:

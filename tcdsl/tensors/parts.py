@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import FORM, Tensor, is_grad_enabled, made_by, set_fn, written
+from tcdsl.ops.arguments import listed
 from tcdsl.ops.internal import zeros
 from tcdsl.ops.table import in_place, publish
 from tcdsl.ops.view_parts import sized_part, split_part, unbound, written_into
@@ -26,7 +27,7 @@ def split(
     """
     if (split_size is None) == (split_size_or_sections is None):
         raise TypeError("split() takes one of split_size_or_sections and split_size")
-    split_size = split_size_or_sections if split_size is None else split_size
+    split_size = listed(split_size_or_sections if split_size is None else split_size)
     extent = _extent("split", tensor, dim)
     dim = dim_of(dim, tensor.ndim)
     part = split_part if isinstance(split_size, int) else sized_part
@@ -63,6 +64,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 def chunk(tensor: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of at most so many parts of a dimension, of one extent but for the last."""
+    chunks = operator.index(chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     extent = _extent("chunk", tensor, dim)

@@ -11,6 +11,7 @@ from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
+from tcdsl.ops.arguments import listed
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -20,6 +21,7 @@ MODES = ("zeros", "reflect", "replicate", "circular")
 
 def each(value: Size, dims: int) -> tuple[int, ...]:
     """Return a size for each of some dimensions."""
+    value = listed(value)
     if isinstance(value, int):
         return (value,) * dims
     if len(value) != dims:

@@ -10,6 +10,7 @@ from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
+from tcdsl.ops.arguments import listed
 
 __all__ = ["GELU", "Hardsigmoid", "Hardswish", "Mish", "RMSNorm", "SiLU"]
 
@@ -111,7 +112,8 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+        shape = listed(normalized_shape)
+        shape = (shape,) if isinstance(shape, int) else shape
         self.normalized_shape = tuple(shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine

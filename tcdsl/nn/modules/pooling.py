@@ -8,6 +8,7 @@ from typing import Any
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
+from tcdsl.ops.arguments import listed
 
 __all__ = [
     "AvgPool1d",
@@ -102,6 +103,7 @@ class MaxPool3d(_MaxPool):
 
 def _each(value: Size, dims: int) -> tuple[int, ...]:
     """Return a number for each dimension."""
+    value = listed(value)
     return (value,) * dims if isinstance(value, int) else tuple(value)
 
 

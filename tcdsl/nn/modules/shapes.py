@@ -8,6 +8,7 @@ from typing import Any
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
+from tcdsl.ops.arguments import listed
 
 __all__ = [
     "ChannelShuffle",
@@ -145,7 +146,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        self.size = size
+        self.size, scale_factor = listed(size), listed(scale_factor)
         if isinstance(scale_factor, tuple):
             scale_factor = tuple(float(f) for f in scale_factor)
         self.scale_factor = float(scale_factor) if isinstance(scale_factor, int) else scale_factor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tcdsl
@@ -82,3 +83,47 @@ def test_what_pads_cut_off_is_as_in_pytorch(mode: str) -> None:
             for lib in (tc, torch)
         ]
         assert results[0] == results[1], widths
+
+
+BY_NUMPYS: dict[str, Any] = {  # what takes a number, or one for each dimension
+    "roll": lambda i: tc.arange(4).roll(i(1), i(0)),
+    "chunk": lambda i: tc.arange(4).chunk(i(3))[1],
+    "split": lambda i: tc.arange(4).split(i(3))[1],
+    "tensor_split": lambda i: tc.arange(4).tensor_split(i(3))[0],
+    "tile": lambda i: tc.arange(2).tile(i(2)),
+    "repeat": lambda i: tc.arange(2).repeat(i(2)),
+    "unfold": lambda i: tc.arange(4).unfold(i(0), i(2), i(1)),
+    "movedim": lambda i: tc.ones(2, 3).movedim(i(0), i(1)),
+    "broadcast_shapes": lambda i: tc.tensor(tc.broadcast_shapes((i(2), 1), i(3))),
+    "full": lambda i: tc.full((i(2),), i(3)),
+    "max_pool1d": lambda i: tc.nn.functional.max_pool1d(tc.ones(1, 6), i(3), i(2), i(1)),
+    "conv1d": lambda i: tc.nn.functional.conv1d(
+        tc.ones(1, 1, 6), tc.ones(1, 1, 3), None, i(2), i(1)
+    ),
+    "Conv1d": lambda i: tc.tensor(tc.nn.Conv1d(i(2), i(1), i(3)).weight.shape),
+    "LayerNorm": lambda i: tc.tensor(tc.nn.LayerNorm(i(3)).normalized_shape),
+    "interpolate": lambda i: tc.nn.functional.interpolate(tc.ones(1, 1, 2), scale_factor=i(2)),
+    "pad": lambda i: tc.nn.ConstantPad1d(i(1), 2.0)(tc.ones(1, 2)),
+}
+
+
+@pytest.mark.parametrize("one", [np.int64, np.uint8, tc.tensor], ids=["int64", "uint8", "0-dim"])
+@pytest.mark.parametrize("name", BY_NUMPYS)
+def test_numbers_of_numpys_and_tensors_of_rank_0_are_sizes(name: str, one: Any) -> None:
+    found, wanted = BY_NUMPYS[name](one), BY_NUMPYS[name](int)
+    assert found.dtype == wanted.dtype
+    assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.torch
+def test_lists_of_numpys_numbers_keep_their_type() -> None:
+    torch = pytest.importorskip("torch")
+    lists: list[Any] = [[np.int32(1), np.int32(2)], [np.uint8(3)], [np.float32(1.5)], [np.bool_(1)]]
+    lists += [[np.float16(0.5), 2], [np.float64(0.1), 1.5], [np.int16(1), 2.5], [True, np.int8(1)]]
+    lists += [[np.ones(2)], [np.arange(2, dtype=np.int32)], [[1, 2.5], [np.float64(1), 3]], [[]]]
+    for given in lists:
+        made, real = tc.tensor(given), torch.tensor(given)
+        assert (str(made.dtype).split(".")[-1], made.tolist()) == (
+            str(real.dtype).split(".")[-1],
+            real.tolist(),
+        ), given
