@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-from tcdsl.core import Node, Tensor, is_grad_enabled, set_fn, setup
+from tcdsl.core import Node, Tensor, apart, is_grad_enabled, set_fn, setup
 from tcdsl.ops.internal import clone, plus
 from tcdsl.ops.table import publish
 
@@ -159,9 +159,9 @@ def detach_(tensor: Tensor) -> Tensor:
     Raises
     ------
     RuntimeError
-        If it is a view.
+        If it is a view of what somebody else holds.
     """
-    if tensor._base is not None and tensor.requires_grad:
+    if tensor.requires_grad and not apart(tensor):
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     set_fn(tensor, None, 0)
     tensor.requires_grad = False

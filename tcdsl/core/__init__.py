@@ -121,6 +121,7 @@ __all__ = [
     "Tensor",
     "View",
     "backward",
+    "apart",
     "check_write",
     "empty",
     "fresh",
@@ -181,6 +182,7 @@ record = _core.record
 made_by = _core.made_by
 set_fn = _core.set_fn
 set_base = _core.set_base
+apart = _core.apart
 fresh = _core.fresh
 written = _core.written
 setup = _core.setup

@@ -81,6 +81,22 @@ static PyObject *m_set_base(PyObject *m, PyObject *args) {
   return Py_NewRef(Py_None);
 }
 
+/* apart(tensor): whether it is no view. One that alone holds its base, which an operation has made inside, is none
+   from now on. */
+static PyObject *m_apart(PyObject *m, PyObject *t) {
+  (void)m;
+  if (!is_tensor(t)) {
+    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
+    return NULL;
+  }
+  PyObject *base = ((Tensor *)t)->base;
+  if (base && base->ob_refcnt == 1) {
+    ((Tensor *)t)->base = NULL;
+    Py_DecRef(base);
+  }
+  return PyBool_FromLong(!((Tensor *)t)->base);
+}
+
 /* written(tensor): its elements have changed. */
 static PyObject *m_written(PyObject *m, PyObject *t) {
   (void)m;

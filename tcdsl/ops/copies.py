@@ -324,6 +324,11 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
             f"of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
         )
+    if has_channels_last(input):
+        n, c = before[0], c // (r * r)
+        parts = channels_behind(input).reshape(n, h, w, c, r, r).permute(0, 1, 4, 2, 5, 3)
+        moved = channels_second(parts.reshape(n, h * r, w * r, c))
+        return made_by(moved, "PixelShuffleBackward0")
     made: Tensor = _pixel_shuffle(input.reshape(math.prod(before), c, h, w), UP=r)
     shuffled = made.view(*before, c // (r * r), h * r, w * r)
     return made_by(shuffled, "PixelShuffleBackward0")

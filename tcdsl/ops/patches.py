@@ -8,8 +8,9 @@ from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.ops.arguments import asked_once, listed
+from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.table import Family, publish
-from tcdsl.ops.views import permute
+from tcdsl.ops.views import permute, transpose
 
 ops = Family(__file__)
 _columns, _images = ops.op("columns"), ops.op("images")
@@ -159,6 +160,11 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             "pixel_unshuffle expects height to be divisible by downscale_factor, but "
             f"input.size(-2)={h} or input.size(-1)={w} is not divisible by {r}"
         )
+    if has_channels_last(input):
+        n, h, w = int(before[0]), h // r, w // r
+        parts = channels_behind(input).reshape(n, h, r, w, r, c)
+        moved = permute(parts, 0, 1, 3, 5, 2, 4).reshape(n, h, w, c * r * r)
+        return made_by(channels_second(moved), "PixelUnshuffleBackward0")
     parts = input.reshape(math.prod(before), c, h // r, r, w // r, r)
     made: Tensor = permute(parts, 0, 1, 3, 5, 2, 4).reshape(*before, c * r * r, h // r, w // r)
     return made
@@ -176,8 +182,12 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
+    if has_channels_last(input):
+        parts = channels_behind(input).reshape(n, *rest, groups, c // groups)
+        moved = transpose(parts, -1, -2).reshape(n, *rest, c)
+        return made_by(channels_second(moved), "ChannelShuffleBackward0")
     made: Tensor = _channel_shuffle(input.reshape(n, groups, c // groups, math.prod(rest)))
-    return made_by(made.view(input.shape), "ChannelShuffleBackward0")
+    return made_by(made.reshape(input.shape), "ChannelShuffleBackward0")
 
 
 _FREE: tuple[Any, ...] = (pixel_unshuffle, channel_shuffle)

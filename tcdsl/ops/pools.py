@@ -388,15 +388,15 @@ def _lp_pool(
     stride: Each | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return the norm of each window, of an order."""
+    """Return the norm of each window, of an order; NaN where the sum of odd powers is negative."""
     last = rank == 2 and input.ndim == 4 and has_channels_last(input) and not input.is_contiguous()
     w = _windows(input, rank, last, kernel_size, stride, 0, 1, ceil_mode)
-    if ceil_mode:
+    if ceil_mode or not input.dtype.is_floating_point:  # means of integers are integers
         mean = _avg_pool(rank, input**norm_type, kernel_size, stride, 0, ceil_mode)
         count = math.prod(w.k)
         return (mean * count) ** (1 / norm_type)
     out: Tensor = w.powers(norm_type)(w.taken(input), float(norm_type))
-    return w.given(out)
+    return made_by(w.given(out), "PowBackward0")
 
 
 def lp_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

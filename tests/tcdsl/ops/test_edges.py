@@ -57,6 +57,12 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "a bias of all columns": lambda t, x: (nn if t is library else t.nn).functional.linear(
         x([TIES[0]]), x([TIES[1], TIES[0]]), x([0.5])
     ),
+    "roots of sums that are negative": lambda t, x: _functional(t).lp_pool1d(
+        x([[-1.0, 0.5, 2, 0.25]]), 3, 2
+    ),
+    "norms of windows of integers": lambda t, x: _functional(t).lp_pool1d(
+        t.arange(6).view(1, 6), 2, 2
+    ),
     "products of a named type": lambda t, x: t.tensor([20, 10]).prod(0, dtype=t.int16),
 }
 

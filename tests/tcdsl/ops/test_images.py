@@ -38,7 +38,10 @@ def _block(t: Any, x: Any) -> Any:
     return made, f.max_pool2d(made, 3, 2, 1), f.adaptive_avg_pool2d(made, 1)
 
 
-FEW: dict[str, Call] = {"block": _block}
+FEW: dict[str, Call] = {
+    "block": _block,
+    "channel_shuffle": lambda t, x: _F[t].channel_shuffle(x, 2),
+}
 MORE: dict[str, Call] = {
     "conv_by_weights": lambda t, x: _F[t].conv2d(x.contiguous(), _ramp(t, 4, 4, 3, 3, last=True)),
     "conv_in_groups": lambda t, x: _F[t].conv2d(x, _ramp(t, 4, 2, 3, 3), groups=2),
@@ -58,6 +61,8 @@ MORE: dict[str, Call] = {
     "cat": lambda t, x: t.cat([x, x + 1], 1),
     "cat_of_many": lambda t, x: t.cat([x] * 9, 1),
     "cat_of_two_orders": lambda t, x: t.cat([x, x.contiguous()], 1),
+    "pixel_shuffle": lambda t, x: _F[t].pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda t, x: _F[t].pixel_unshuffle(x, 3),
     "flip": lambda t, x: t.flip(x, (1, 3)),
     "roll": lambda t, x: t.roll(x, 1, 1),
     "masked_fill": lambda t, x: x.masked_fill(x > 0, 1.0),
@@ -118,6 +123,18 @@ def test_images_that_ops_made_are_views_of_nothing() -> None:
     for made in _block(tc, _ramp(tc, 2, 4, 6, 6, last=True).requires_grad_()):
         assert made._base is None
         assert not made.detach_().requires_grad
+
+
+def test_what_an_operation_has_made_inside_is_no_base() -> None:
+    x = _ramp(tc, 1, 2, 4, 4).requires_grad_()
+    made = _F[tc].max_pool2d(x, 2)
+    part = made.view(-1)
+    with pytest.raises(RuntimeError, match="Can't detach views"):
+        part.detach_()
+    del part
+    assert made.detach_() is made
+    assert made._base is made.grad_fn is None
+    assert not made.requires_grad
 
 
 def test_weights_alone_with_channels_last_are_a_known_call(monkeypatch: pytest.MonkeyPatch) -> None:
