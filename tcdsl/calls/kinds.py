@@ -49,16 +49,15 @@ class _Array:
     """An array in C order of which only extents and type are known."""
 
     shape: tuple[Any, ...]
-    strides: tuple[Any, ...]
     dtype: np.dtype[Any]
 
-    @staticmethod
-    def of(shape: Sequence[Any], dtype: np.dtype[Any]) -> _Array:
-        """Return the array of these extents."""
-        steps: list[Any] = [dtype.itemsize]
-        for extent in reversed(shape[1:]):
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        """The strides in bytes, which only views ask for."""
+        steps: list[Any] = [self.dtype.itemsize]
+        for extent in reversed(self.shape[1:]):
             steps.append(steps[-1] * extent)
-        return _Array(tuple(shape), tuple(reversed(steps[: len(shape)])), dtype)
+        return tuple(reversed(steps[: len(self.shape)]))
 
     @property
     def ndim(self) -> int:
@@ -130,7 +129,7 @@ def _rule(call: KernelCall, compiled: Compiled, session: Session, is_alike: Alik
             place = next(places)
             of_place = asked.extent if not free or dim in free else asked.fixed
             extents.append(1 if n == 1 else of_place(place, n))
-        return _Array.of(extents, a.dtype)
+        return _Array(tuple(extents), a.dtype)
 
     operands = tuple(map(traced, call.operands, signature.params))
     outs = None if call.outs is None else tuple(map(traced, call.outs, signature.returns))

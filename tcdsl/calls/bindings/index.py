@@ -48,7 +48,8 @@ class ForAll:
     spec: str
 
 
-_Sizes = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]  # and those that are left open
+_Values = tuple[tuple[str, int], ...]  # of sizes
+_Sizes = tuple[_Values, tuple[str, ...]]  # and those that are left open
 _BySizes = Mapping[_Sizes, Sequence[object]]
 
 
@@ -62,7 +63,7 @@ class Index:
     identity: str
     name: str
     machine: Machine
-    _own: dict[Spec, Listed[_BySizes]] = field(
+    _own: dict[object, Listed[_BySizes]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -108,11 +109,14 @@ class Index:
             if (spec, one) not in given:
                 yield spec, one
 
-    def with_own(self, spec: Spec) -> Iterator[Spec]:
-        """Yield the specialisations of own sizes, of these layouts, that have executables."""
-        for (sizes, left_open), found in self._listed(spec).items():
+    def with_own(self, spec: Spec) -> Iterator[_Values]:
+        """Yield the sizes, of these layouts, that have executables of their own.
+
+        They are without those that these leave open.
+        """
+        for (sizes, _), found in self._record(spec).found.items():
             if not all(isinstance(one, str) for one in found):
-                yield replace(spec, sizes=sizes, open=left_open)
+                yield sizes
 
     def keep_own(self, spec: Spec, config: Config, loaded: load.Loaded) -> None:
         """Keep an executable of own sizes by these alone: config and object are found at once."""
@@ -124,15 +128,13 @@ class Index:
 
     def _record(self, spec: Spec) -> Listed[_BySizes]:
         """Return the record that `of_sizes` is of."""
-        like = replace(spec, sizes=None, open=())
-        found = self._own.get(like)
+        of = spec.layouts, spec.threads, spec.is_small, spec.is_deterministic
+        found = self._own.get(of)
         if found is None:
+            like = replace(spec, sizes=None, open=())
             parts = *self._parts(like, {}), *self._compiler()
-            found = self._own[like] = Listed("own", parts, _by_sizes)
+            found = self._own[of] = Listed("own", parts, _by_sizes)
         return found
-
-    def _listed(self, spec: Spec) -> _BySizes:
-        return self._record(spec).found
 
     def _add(self, spec: Spec, one: object) -> None:
         record = self._record(spec)

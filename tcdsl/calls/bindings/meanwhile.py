@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.aside import LIBRARY, Aside, packed
 from tcdsl.calls.bindings.executables import Compiled, Sizes
-from tcdsl.calls.bindings.ownsizes import OwnSizes
+from tcdsl.calls.bindings.ownsizes import LISTED, OwnSizes, Seen, count_of
 from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.process.bounded import thinned
@@ -31,8 +31,7 @@ Layouts = tuple[Layout, ...]
 _STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
 SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
-_LISTED = {"convolution", "convolution_weights"}  # of exact sizes: taps are listed
-LONG_FORMS = {SHARING_FORM, *_LISTED}  # for all sizes: all tiles
+LONG_FORMS = {SHARING_FORM, *LISTED}  # for all sizes: all tiles
 FOLLOWS = True  # tests count what they compile
 MEANWHILE = 4  # sizes that have their own while that for all is built: a GPT has five layers
 _SLIDING = {"sliding", "sliding_weights"}  # what is nearly as fast at all sizes
@@ -82,7 +81,7 @@ class Meanwhile(OwnSizes):
         self._asides: dict[Spec, _Begun] = {}
         self._followers: dict[Spec, Aside] = {}
         self._general: dict[Spec, None] = {}  # sizes that the executable for all serves
-        self._forms: tuple[int, set[Value]] = 0, set()  # of so many executables
+        self._seen = Seen()
 
     def expect(self, sizes: Mapping[str, int], layouts: Layouts) -> None:
         """Let these be the first sizes, whichever calls come first; unless some have come."""
@@ -195,42 +194,42 @@ class Meanwhile(OwnSizes):
         begun = self._asides.get(spec)
         if begun is not None and len(begun.served) < MEANWHILE:
             return None
-        own = {*self._opened} if begun is None else {*self._opened, *begun.served}
+        found = {one.sizes or (): None for one in self._opened}
+        if begun is not None:
+            found |= {one.sizes or (): None for one in begun.served}
         if self.has_windows():
             if not self._is_as_good(config) or spec.layouts not in self._own_classes:
                 return None
-            own.update(() if self._index is None else self._index.with_own(spec))
-        found = {one.sizes or (): None for one in own}
+            if self._index is not None:
+                found |= dict.fromkeys(self._index.with_own(spec))
         return found if len(found) <= _MOST_APART else None
 
     def _is_as_good(self, config: Config) -> bool:
         """Whether a config for all sizes slides over each window that sizes of their own list."""
-        listed = max((_count(c, _LISTED) for c in self._own_configs()), default=0)
-        return _count(config, _SLIDING) >= listed
+        return count_of(config, _SLIDING) >= self._seen_of_own().most_listed
 
     def has_windows(self) -> bool:
         """Whether sizes of their own have a list of the taps of known windows."""
         return not self._own_forms().isdisjoint(LONG_FORMS - {SHARING_FORM})
 
-    def _own_forms(self) -> set[Value]:
+    def _own_forms(self) -> frozenset[Value]:
         """Return the forms of executables of own sizes, so far."""
-        known, forms = self._forms
-        made = [*islice(self._made.compiled, known, None)]  # what was there stays
-        if made:
-            forms = forms | _forms_of(config for spec, config in made if spec.sizes is not None)
-            self._forms = known + len(made), forms
-        return forms or _forms_of(self._own_configs())
+        return self._seen_of_own().forms
 
-    def _own_configs(self) -> list[Config]:
-        """Return the configs of executables of own sizes, so far.
+    def _seen_of_own(self) -> Seen:
+        """Return what is asked of the configs of executables of own sizes, so far.
 
         Before the first of them, where other calls told which sizes come first: of what these will
         have. Else the order in which layers go back would decide what their sizes get.
         """
-        own = [config for s, config in self._made.compiled if s.sizes is not None]
-        if not own and self._is_expected and self._exact is not None:
-            own = [self._expected_choice(*self._exact)]
-        return own
+        seen = self._seen
+        new = [*islice(self._made.compiled, seen.count, None)]  # what was there stays
+        if new:
+            own = [config for spec, config in new if spec.sizes is not None]
+            seen = self._seen = seen.with_more(own, seen.count + len(new))
+        if not seen.has_own and self._is_expected and self._exact is not None:
+            return seen.with_more([self._expected_choice(*self._exact)], seen.count)
+        return seen
 
     def _expected_choice(self, sizes: Sizes, layouts: Layouts) -> Config:
         """Return what sizes that are still to come will have, worked out once."""
@@ -334,12 +333,3 @@ class Meanwhile(OwnSizes):
             is_short,
         )
         return packed(what)
-
-
-def _forms_of(configs: Iterable[Config]) -> set[Value]:
-    return {v for c in configs for n, v in c.items if n.endswith(".form")}
-
-
-def _count(config: Config, forms: Collection[str]) -> int:
-    """Return how many groups of a config have one of these forms."""
-    return sum(name.endswith(".form") and value in forms for name, value in config.items)

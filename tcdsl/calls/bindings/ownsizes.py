@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +12,41 @@ from tcdsl.calls.bindings.index import ForAll
 from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature
 from tcdsl.codegen.library.load import Loaded
-from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
 
+LISTED = {"convolution", "convolution_weights"}  # of exact sizes: taps are listed
 ASKED = 15  # sizes of which the model is asked whether that for all suits them
 WELL_ABOVE = 1.3  # times the predicted time of their own
 _FEW = 8  # of a size, which may be a window's
 WORTH_NS = 20_000  # of each call: a compiler takes as long as some ten thousand calls gain
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Of configs of executables of own sizes: their forms, and the most groups that list taps.
+
+    count: of executables that were looked at. has_own: whether one of them is such.
+    """
+
+    count: int = 0
+    has_own: bool = False
+    forms: frozenset[Value] = frozenset()
+    most_listed: int = 0
+
+    def with_more(self, configs: Sequence[Config], count: int) -> Seen:
+        """Return this with more configs, of so many executables in all."""
+        forms = {v for c in configs for n, v in c.items if n.endswith(".form")}
+        listed = max((count_of(c, LISTED) for c in configs), default=0)
+        has_own = self.has_own or bool(configs)
+        return Seen(count, has_own, self.forms | forms, max(self.most_listed, listed))
 
 
 class OwnSizes(Binding):
@@ -228,3 +250,8 @@ def _about(size: tuple[str, int]) -> int:
     """
     _, n = size
     return n if n <= _FEW else -n.bit_length()
+
+
+def count_of(config: Config, forms: Collection[str]) -> int:
+    """Return how many groups of a config have one of these forms."""
+    return sum(name.endswith(".form") and value in forms for name, value in config.items)

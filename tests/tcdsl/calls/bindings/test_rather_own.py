@@ -157,7 +157,7 @@ def test_a_damaged_record_is_no_executable(compiled: list[str], tmp_path: Path) 
     for value in values:
         records.write("own", record._parts, value, "conv")
     assert [*index.of_sizes(like)] == [(like, own)]
-    assert [one.sizes for one in index.with_own(like)] == [like.sizes]
+    assert [*index.with_own(like)] == [like.sizes]
 
 
 @pytest.mark.wide
