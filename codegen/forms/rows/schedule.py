@@ -22,6 +22,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
 _ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
 _SHORT_FUNCTIONS = ("min", "max", "abs", "fabs")
+_LONG = 256  # neighbours that are stored, most of whose lines are their own
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 
 
@@ -122,8 +123,8 @@ def knobs(ctx: Context, space: IterationSpace) -> tuple[Knob, ...]:
     if bits is None:
         return (task,)
     vectors = (Knob("vectors", (True, False)), Knob("unroll", (1, 2, 4)))
-    memory = Knob("stream" if _is_pointwise(space) else "prefetch", (False, True))
-    return (*vectors, memory, task)
+    names = ["prefetch"] * (not _is_pointwise(space)) + ["stream"] * _ends_in_memory(space)
+    return (*vectors, *(Knob(name, (False, True)) for name in names), task)
 
 
 def walk_knob(ctx: Context, space: IterationSpace) -> Knob:
@@ -136,8 +137,17 @@ def _is_pointwise(space: IterationSpace) -> bool:
     return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
 
 
-def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[str, Value]:
+def _ends_in_memory(space: IterationSpace) -> bool:
+    """Whether the last sweep stores points: no other reads them again."""
+    return not any(s.folds for s in space.aligned.sweeps[-1].steps)
+
+
+def default(
+    ctx: Context, space: IterationSpace, along: str = "rows", *, streams: bool = True
+) -> dict[str, Value]:
     """Return explicit vectors where they fit, four a turn of known length with a short body.
+
+    streams: outputs that no cache holds may go past the caches, as nobody reads them again.
 
     Rows side by side are not unrolled, so that the knob does not tell equal kernels apart.
     """
@@ -161,6 +171,9 @@ def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[st
         else:
             far = total * memory_per_point(ctx, space) > ctx.machine.l3_bytes
             values["prefetch"] = len(space.sweeps) > 1 or (ctx.is_exact() and far)
+            if streams and along == "rows" and _ends_in_memory(space):
+                large = ctx.at_least(_output_bytes(ctx, space), ctx.machine.own_l3_bytes)
+                values["stream"] = large and ctx.at_least(space.sweeps[-1][-1].extent, _LONG)
     return values
 
 

@@ -111,13 +111,19 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 
 def _along_knobs(x: Crossing) -> tuple[Knob, ...]:
     found = schedule.knobs(x.along_ctx, x.along)
-    return tuple(k for k in found if k.name in ("unroll", "prefetch"))
+    names = ("unroll", "prefetch", *(["stream"] * _may_stream(x)))
+    return tuple(k for k in found if k.name in names)
+
+
+def _may_stream(x: Crossing) -> bool:
+    """Whether the folds read nothing that is stored along rows."""
+    return not x.along.written & {tensor for tensor, _ in x.across.linear}
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the fewest rows, and the analytic choice of a walk along them."""
     x = _required(ctx)
-    chosen = schedule.default(x.along_ctx, x.along)
+    chosen = schedule.default(x.along_ctx, x.along, streams=_may_stream(x))
     return {"rows": _ROWS[0], **{k.name: chosen[k.name] for k in _along_knobs(x)}}
 
 
@@ -181,6 +187,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         partials.declarations,
         nest.arena_pointers(),
         b.loop(part, b.BEGIN, b.END, *lets, *starts, b.loop(begin, first, last, chunk, step=some)),
+        b.do("tc_stream_end") if walk.stream else None,
     )
     rows_count = ctx.operands.size(points(x.along.kept))
     length = ctx.operands.size(x.along.row_length())

@@ -127,7 +127,8 @@ class RowLoops(RowPoints):
 
     def streamed(self, this: SweepBody) -> list[Access]:
         """Return what the pass may store past the cache: whole rows that nobody reads again."""
-        if not self.walk.stream or this.folds or len(self.space.sweeps) > 1:
+        last = self.space.aligned.sweeps[-1].steps
+        if not self.walk.stream or this.folds or this.parts or this.steps != last:
             return []
         stored = [(s.statement.target, s.statement.subs) for s in this.steps]
         stored = [a for a in stored if self.in_memory(a[0])]

@@ -52,7 +52,7 @@ def lower_rows(
         nest = RowNest(ctx, waiting(ctx, space, walk), walk)
     cut = _is_cut(space)
     plan, tasks, count, params = plan_tasks(ctx, space, walk, point_ns, task_us, cut=cut)
-    end = b.do("tc_stream_end") if walk.stream and cut else None
+    end = b.do("tc_stream_end") if walk.stream else None
     body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)
     points_of_row = ctx.operands.size(space.row_length())
     for pair in reversed(shorts(space, walk)) if tasks.width is None else ():

@@ -66,9 +66,10 @@ def under(p: Problem, **values: int | bool) -> Case:
 def test_rows_and_folds_across_them_are_the_references(rng: np.random.Generator) -> None:
     cases = [
         under(norm(rng, 1803, 149)),  # neither whole vectors nor whole turns of rows
+        under(norm(rng, 1803, 149), stream=True),
         under(made(rng, 261, 1031), rows=16, unroll=1, prefetch=False),
     ]
-    assert [form_of(c.problem) for c in cases] == ["crossed"] * 2
+    assert [form_of(c.problem) for c in cases] == ["crossed"] * 3
     differential(cases, terms=2000)
 
 

@@ -109,6 +109,34 @@ def test_softmax_of_any_length(lengths: list[tuple[int, int]], rng: np.random.Ge
 
 
 @pytest.mark.cc
+def test_the_last_pass_along_rows_may_go_past_the_caches(rng: np.random.Generator) -> None:
+    past: list[Mapping[str, Value]] = [{"g0.walk": "rows", "g0.stream": True}]
+    check_all(
+        *((SOFTMAX, normal(rng, *s)) for s in ((3, 131), (2, 704), (4, 26), (0, 4))),
+        (LAYERNORM, normal(rng, 3, 333), normal(rng, 333), normal(rng, 333)),
+        (BATCHNORM, normal(rng, 3, 4, 5, 13), normal(rng, 4)),
+        (SOFTMAX.replace("float(", "double("), rng.normal(size=(3, 131))),
+        (SOFTMAX.replace("float(", "float16("), normal(rng, 3, 131).astype(np.float16)),
+        forms=past,
+    )
+
+
+@pytest.mark.cc
+def test_rows_go_past_the_caches_where_none_holds_them_and_most_lines_are_their_own() -> None:
+    machine = replace(detect(), l3_bytes=1 << 16)
+
+    def streams(text: str, rows: int, length: int) -> list[Value]:
+        p = problem(text, np.zeros((rows, length), np.float32))
+        config = compiler.default_config(p.program, spec_of(p, exact=True), machine, p.sizes)
+        return [value for knob, value in config.items if knob == "g0.stream"]
+
+    assert streams(SOFTMAX, 64, 256) == [True]
+    assert streams(SOFTMAX, 63, 256) == streams(SOFTMAX, 65, 255) == [False]
+    sums = SOFTMAX.replace("Y(b,n) = E(b,n) / S(b)", "").replace("(Y)", "(S)")
+    assert streams(sums, 64, 256) == [], "nothing is stored point by point"
+
+
+@pytest.mark.cc
 def test_softmax_of_any_length_is_one_executable(rng: np.random.Generator) -> None:
     problems = [problem(SOFTMAX, normal(rng, *s)) for s in LENGTHS]
     differential([Case(p, exact=False) for p in problems], 1000)
