@@ -70,7 +70,7 @@ def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
     space = _space(ctx)
     walk = schedule.walk_of(ctx, _walked(ctx), values)
     if values.get("tiles") and walk.lanes > 1 and _can_turn(ctx, space):
-        return FORM.name, "tiles"
+        return FORM.name, "tiles", walk.stream
     each = schedule.point_ns(ctx, space, walk)
     return FORM.name, tasks.meaning(ctx, space, walk, each, int(values.get("task_us", 8)))
 

@@ -29,7 +29,9 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
     Array,
+    Bin,
     Call,
+    Cast,
     Elem,
     Eval,
     Expr,
@@ -49,6 +51,7 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 
+_LINE = 64  # bytes
 _TASK_POINTS = 1 << 16
 _STRETCH = 256  # bytes of what is turned, which are next to each other
 _LONGEST_RUN = 2048  # points of a run, which are the entries of a table
@@ -177,14 +180,41 @@ class TileNest(RowPoints):
         for access in self.turned:
             squares[access] = self.turn(access, t, v, row_mask, columns, out)
         u = b.i64(self.fresh("u"))
-        point = RowPoint({self.across.name: b.add(t, u), self.inner.name: v}, column_mask, columns)
-        for access, (name, kind) in squares.items():
-            point.local[access] = Elem(name, (u,), kind)
-        body = self.points(point)
         count = b.c64(lanes) if rows is None else rows
         known = Serial() if b.value_of(count) is None else Unroll()
-        out.append(b.loop(u, 0, count, body, mark=known))
+
+        def each_row(*, stream: bool) -> Stmt:
+            at = {self.across.name: b.add(t, u), self.inner.name: v}
+            point = RowPoint(at, column_mask, columns, stream=stream)
+            for access, (name, kind) in squares.items():
+                point.local[access] = Elem(name, (u,), kind)
+            return b.loop(u, 0, count, self.points(point), mark=known)
+
+        are_lines = self.stores_lines(t, v) if rows is None and columns is None else None
+        plain = each_row(stream=False)
+        out.append(plain if are_lines is None else If(are_lines, each_row(stream=True), plain))
         return out
+
+    def stores_lines(self, t: Expr, v: Expr) -> Expr | None:
+        """Return whether rows of the whole tile at (t, v) are lines, if they may pass the caches.
+
+        A half of one waits for the other half too long.
+        """
+        stored = [(x.statement.target, x.statement.subs) for x in self.space.aligned.steps]
+        stored = [a for a in stored if self.in_memory(a[0])]
+        found: list[Expr] = []
+        for access in stored if self.walk.stream else ():
+            kind, linear = self.stored(access[0]), self.space.linear[access]
+            size = kind.size_bytes
+            is_line = size >= 4 and not kind.is_half and self.walk.lanes * size == _LINE
+            if not is_line or access in self.places or linear.step(self.inner.name) != ONE:
+                return None
+            at = {self.across.name: t, self.inner.name: v}
+            place = Cast(b.offset(*self.address(access, at)), I64)
+            apart = b.mul(self.size(linear.step(self.across.name)), size)
+            ends = Bin("&", Bin("|", place, apart, I64), b.c64(_LINE - 1), I64)
+            found.append(b.compare("==", ends, 0))
+        return b.all_of(*found) if found else None
 
     @property
     def is_known(self) -> bool:
@@ -305,6 +335,7 @@ def lower_tiles(
             Let(high, b.min64(b.add(low, band), height)),
             row_loop(nest, group, b.add(group, 1), build),
         ),
+        b.do("tc_stream_end") if walk.stream else None,
     )
     name = f"{ctx.prefix}_tiles"
     function = b.phase_function(

@@ -341,6 +341,23 @@ def test_branches_compile_where_vectors_of_doubles_cannot_be_chosen_from() -> No
     differential([case], cc=replace(cc, flags=(*cc.flags, "-march=x86-64", lanes)), machine=machine)
 
 
+@pytest.mark.cc
+@pytest.mark.parametrize("behind", [0, 1], ids=["lines", "anywhere"])
+def test_turned_tiles_may_go_past_the_caches(behind: int) -> None:
+    past = Config.of({"g0.form": "pointwise", "g0.tiles": True, "g0.stream": True})
+    cases = []
+    for dtype, tc in (("float32", "float"), ("float64", "double"), ("int32", "int32")):
+        for rows, columns in ((48, 64), (37, 50), (1, 5), (0, 3)):
+            x = np.arange(rows * columns).reshape(rows, columns).astype(dtype)
+            base = np.zeros(rows * columns + 64, dtype)
+            first = -base.ctypes.data % 64 // base.itemsize + behind
+            out = base[first : first + x.size].reshape(columns, rows)
+            text = f"def f({tc}(M,N) A) -> (O) {{ O(n, m) = A(m, n) + 1 }}"
+            p = problem(text, x, outs=[out])
+            cases += [Case(p, exact, past) for exact in (True, False)]
+    differential(cases)
+
+
 def test_a_turn_keeps_its_slice_in_the_caches() -> None:
     """Stores past the caches are for what no cache holds, not for a part that is read at once."""
     text = (
