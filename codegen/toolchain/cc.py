@@ -43,13 +43,15 @@ _FLAGS = (
 # on floats in 62 kernels of the benchmarks, but took most of its time for some (2 s of 2.4). Copies
 # of loops for a stride of 1 are of no use either, as texts know which strides are 1: they change
 # nothing in most kernels, none by 1.3 % of its time, and are a fifth of the work on products that
-# pack.
+# pack. Nor are those for conditions that hold or not all along: loops on elements have none but
+# whether there are elements, and walks of products of any sizes are half as long again by them.
 _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
     # expensive: below -O2 it leaves the upper halves of registers in use, where some processors
     # take 30 times as long for each function of libm, until a kernel clears them
     "gcc": (
         "-fno-tree-slp-vectorize",
         "-fno-version-loops-for-strides",
+        "-fno-unswitch-loops",
         "-fexpensive-optimizations",
     ),
     "clang": ("-Wno-pass-failed",),
