@@ -109,8 +109,6 @@ static const tc_f32 tc_erfinv_pieces[5][32] TC_TABLE = {
 };
 TC_FAR1(erfinv)
 TC_FN tc_v16f32 tc_erfinv_v16f32(tc_v16f32 x) {
-  if (__builtin_expect(tc_any_not_less(tc_size_of(x), tc_splat_v16f32(0.998f)), 0))
-    return tc_erfinv_lanes(x);
   tc_v16f32 square = x * x, u = 1.0f - square, k, z = tc_log_split(u, &k), inverse, r, low;
   tc_v16f32 lost = ((1.0f - u) - square) - TC_FUSED(x, x, -square);
   tc_v16f32 whole = tc_ln_piece(z, k, &inverse, &r, &low);
@@ -124,7 +122,11 @@ TC_FN tc_v16f32 tc_erfinv_v16f32(tc_v16f32 x) {
   q = q * t + tc_lookup32_f32(tc_erfinv_pieces[3], i);
   q = q * t + tc_lookup32_f32(tc_erfinv_pieces[2], i);
   tc_v16f32 y = base + q * t, y_low = ((base - y) + q * t) + tc_lookup32_f32(tc_erfinv_pieces[1], i);
-  x *= 0x1p64f; /* or of the least x y_low would be denormal */
-  return TC_FUSED(x, y, x * y_low) * 0x1p-64f;
+  tc_v16f32 large = x * 0x1p64f; /* or of the least x y_low would be denormal */
+  y = TC_FUSED(large, y, large * y_low) * 0x1p-64f;
+  tc_v16f32 end = tc_splat_v16f32(0.998f), size = tc_size_of(x);
+  if (__builtin_expect(tc_any_not_less(size, end), 0))
+    y = tc_select_v16f32(size < end, y, tc_erfinv_lanes(x));
+  return y;
 }
 #endif

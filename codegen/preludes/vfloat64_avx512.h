@@ -211,8 +211,10 @@ TC_FN tc_v8f64 tc_wave_near_f64(tc_v8f64 x, tc_i64 turn, tc_v8i64 *rare) {
   TC_FN tc_v8f64 tc_##name##_v8f64(tc_v8f64 x) {                                                  \
     tc_v8i64 rare;                                                                                \
     tc_v8f64 y = tc_wave_near_f64(x, turn, &rare);                                                \
-    if (__builtin_expect(tc_any_v8i64(rare), 0)) return tc_##name##_beyond_f64(x);                 \
-    return result;                                                                                \
+    y = result;                                                                                   \
+    if (__builtin_expect(tc_any_v8i64(rare), 0))                                                  \
+      y = tc_select_v8f64(rare, tc_##name##_beyond_f64(x), y);                                    \
+    return y;                                                                                     \
   }
 TC_WAVE_F64(sin, 0, tc_select_v8f64(tc_size_of_v8f64(x) < 0x1p-27, x, y)) /* -0 too */
 TC_WAVE_F64(cos, 8, y)
@@ -287,8 +289,7 @@ TC_FN tc_v8f64 tc_tan_v8f64(tc_v8f64 x) {
   tc_v8f64 a = tc_size_of_v8f64(x), low, one = tc_splat_v8f64(1.0);
   tc_v8f64 n = a * 0x1.45f306dc9c883p-1 + 0x1.8p52, k = n - 0x1.8p52, h = tc_quarter_f64(a, k, &low);
   tc_v8f64 size = tc_size_of_v8f64(h);
-  tc_v8i64 near = (size < 0x1p-30) & (k != 0), far = ~(a < 0x1p20);
-  if (__builtin_expect(tc_any_v8i64(near | far), 0)) return tc_tan_lanes_f64(x);
+  tc_v8i64 rare = ((size < 0x1p-30) & (k != 0)) | ~(a < 0x1p20);
   tc_v8i64 turned = tc_sign_of_v8f64(h), i = (tc_v8i64)(size * 19.047619 + 0x1.8p52);
   tc_v8f64 s = tc_lookup_f64(tc_tan_pieces_f64[0], i);
   tc_v8f64 u = size - tc_lookup_f64(tc_tan_pieces_f64[1], i), z = u * u;
@@ -302,6 +303,8 @@ TC_FN tc_v8f64 tc_tan_v8f64(tc_v8f64 x) {
   tc_v8f64 first = TC_FUSED_F64(-s, u, c), rest = TC_FUSED_F64(-s, u, c - first) - s * bent;
   tc_v8f64 den = first + rest, den_low = rest - (den - first), y_low;
   tc_v8f64 y = tc_ratio_f64(num, num_low, den, den_low, &y_low) + y_low;
-  return (tc_v8f64)((tc_v8i64)y ^ tc_sign_of_v8f64(x) ^ turned);
+  y = (tc_v8f64)((tc_v8i64)y ^ tc_sign_of_v8f64(x) ^ turned);
+  if (__builtin_expect(tc_any_v8i64(rare), 0)) y = tc_select_v8f64(rare, tc_tan_lanes_f64(x), y);
+  return y;
 }
 #endif

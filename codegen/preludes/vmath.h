@@ -241,12 +241,13 @@ TC_FN tc_native_f64 tc_sin_or_cos_f64(tc_native_f64 h, tc_native_f64 low, tc_nat
     tc_native_f64 a = (tc_native_f64)((tc_native_i64)x & 0x7fffffffffffffffLL), low;              \
     tc_native_f64 n = a * 0x1.45f306dc9c883p-1 + 0x1.8p52, k = n - 0x1.8p52;                      \
     tc_native_f64 h = tc_quarter_f64(a, k, &low);                                                 \
-    tc_native_i64 near = (h < 0x1p-30) & (h > -0x1p-30) & (k != 0), far = ~(a < 0x1p20);          \
-    if (__builtin_expect(TC_NAMED(any, TC_VL_f64, i64)(near | far), 0))                           \
-      return tc_##name##_lanes_f64(x);                                                            \
+    tc_native_i64 rare = ((h < 0x1p-30) & (h > -0x1p-30) & (k != 0)) | ~(a < 0x1p20);             \
     tc_native_i64 i = (tc_native_i64)n + turn;                                                    \
-    tc_native_i64 y = (tc_native_i64)tc_sin_or_cos_f64(h, low, i);                                \
-    return (tc_native_f64)(y ^ ((sign ^ i << 62) & (-0x7fffffffffffffffLL - 1)));                 \
+    tc_native_i64 bits = (tc_native_i64)tc_sin_or_cos_f64(h, low, i);                             \
+    tc_native_f64 y = (tc_native_f64)(bits ^ ((sign ^ i << 62) & (-0x7fffffffffffffffLL - 1)));   \
+    if (__builtin_expect(TC_NAMED(any, TC_VL_f64, i64)(rare), 0))                                 \
+      y = TC_F64(select)(rare, tc_##name##_lanes_f64(x), y);                                      \
+    return y;                                                                                     \
   }
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 TC_QUARTER_WAVE_F64(tc_sin_wide_f64, sin, 0, (tc_native_i64)x)
@@ -378,8 +379,8 @@ TC_NEAR2_F64(mod)
   TC_LANES1(acos, S, T, N) TC_LANES1(asin, S, T, N)                                               \
   TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)
 #define TC_TABLED(S, T, N)                                                                        \
-  TC_LANES1(log1p, S, T, N) TC_LANES1(expm1, S, T, N)                                             \
-  TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N) TC_LANES2(atan2, S, T, N)
+  TC_LANES1(log1p, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(silu, S, T, N)                    \
+  TC_LANES1(tanh, S, T, N) TC_LANES2(atan2, S, T, N)
 #define TC_BY_PIECES(S, T, N) TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N)
 #define TC_LOOKED_UP(S, T, N) TC_LANES1(atan, S, T, N) TC_LANES1(log, S, T, N)
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
@@ -420,8 +421,7 @@ TC_FN tc_native_f32 TC_F32(pow)(tc_native_f32 x, tc_native_f32 y) {
 }
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__) && defined(TC_FUSED)
 #define TC_TABLED_f32(S, N)                                                                       \
-  TC_TABLED(S, f32, N) TC_LANES1(log, S, f32, N) TC_LANES1(erfc, S, f32, N)                       \
-  TC_BY_PIECES_f32(S, N)
+  TC_TABLED(S, f32, N) TC_LANES1(erfc, S, f32, N) TC_BY_PIECES_f32(S, N)
 #else
 #define TC_TABLED_f32(S, N)                                                                       \
   TC_TABLED(S, f32, N) TC_BY_TWO(S, f32, N) TC_LOOKED_UP(S, f32, N) TC_LANES1(erfc, S, f32, N)    \

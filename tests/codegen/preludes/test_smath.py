@@ -555,6 +555,24 @@ def test_float64_is_within_its_bound_all_over(
                     assert abs(mp.mpf(float(g)) - want) <= bound * unit, (at, g)
 
 
+ALONE = [(n, "f32") for n in ("erfc", "erfinv", "log", "log10", "log1p", "log2")]
+ALONE += [(n, "f64") for n in ("atan", "cos", "erf", "erfc", "erfinv", "log", "sin", "tan")]
+
+
+@pytest.mark.parametrize(("name", "t"), ALONE)
+def test_lanes_do_not_hang_on_their_neighbours(vectors: ctypes.CDLL, name: str, t: str) -> None:
+    """The rest of a row is a vector whose other lanes are 0; a rare lane leaves the others be."""
+    dtype = np.float32 if t == "f32" else np.float64
+    x = np.random.default_rng(8).uniform(0.01, 0.99, 4096).astype(dtype)
+    want = run(vectors, f"vec_{name}_{t}", dtype, x)
+    for rare in (0, -1, 0.99999, 1, 3e5, 1e9, np.inf, np.nan, 1e-40):
+        mixed = x.copy()
+        mixed[::3] = rare
+        got = run(vectors, f"vec_{name}_{t}", dtype, mixed)
+        same = np.arange(x.size) % 3 != 0
+        np.testing.assert_array_equal(got[same], want[same])
+
+
 @pytest.mark.parametrize("name", ["atan", "erf", "erfinv", "sin", "tan"])
 def test_zeros_of_float64_keep_their_sign(vectors: ctypes.CDLL, name: str) -> None:
     x = np.array([0.0, -0.0, 5e-324, -5e-324] * 4)
