@@ -51,6 +51,8 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return copies for narrow rows in which many points meet, else ranges for all threads."""
     if not _found(ctx).slabs and _has_copies(ctx):
         return {"ranges": _COPIES}
+    if _serial_ns(ctx, {"ranges": 1}) <= SERIAL_NS:  # of one thread, whatever is divided
+        return {"ranges": 1}
     return {"ranges": min(_RANGES, key=lambda ranges: _ranges_ns(ctx, ranges))}
 
 
@@ -74,7 +76,9 @@ def _serial_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     ranges = int(values["ranges"])
     points = _count(ctx, "meeting") * _count(ctx, "slabs")
     elements = _elements(ctx)
-    work = points * _each_ns(ctx) + elements * FILL_NS
+    work = points * _each_ns(ctx)
+    if _found(ctx).statement.base is None:  # else they are what they are
+        work += elements * FILL_NS
     if ranges == _COPIES:
         return work + elements * FILL_NS * 2 * parts_of(ctx, _found(ctx)).representative
     return work + (points * (_LOOK_NS * ranges + _HIT_NS) if ranges > 1 else 0.0)

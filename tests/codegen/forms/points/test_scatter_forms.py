@@ -244,6 +244,19 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
             assert chosen[2] >= 8
 
 
+def test_few_points_of_a_large_target_are_looked_at_once() -> None:
+    text = (
+        "def f(float(N) X, int32(K) I, float(K) V) -> (float(N) O) { O(n) = X(n)  O(I(k)) = V(k) }"
+    )
+    few, values = np.zeros(4, np.int32), np.zeros(4, np.float32)
+    p = problem(text, np.zeros(9, np.float32), few, values)
+    sizes = {"N": 1 << 20, "K": 1000}
+    for threads in (1, 2, 8):
+        spec = spec_of(p, exact=False, threads=threads)
+        config = compiler.default_config(p.program, spec, detect(), sizes)
+        assert config.get("g1.ranges") == 1  # what is there is not started again
+
+
 @pytest.mark.deep
 def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
     text = """def f(int32(T,B) I, float(T,B,D) A, float(N) L) -> (float(N,D) H, O) {
