@@ -529,7 +529,7 @@ EXACT: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "count",
-    [12, pytest.param(400, marks=pytest.mark.wide), pytest.param(8000, marks=pytest.mark.deep)],
+    [12, pytest.param(400, marks=pytest.mark.wide), pytest.param(1600, marks=pytest.mark.deep)],
 )
 @pytest.mark.parametrize("prefix", ["", "vec_"])
 @pytest.mark.parametrize(
