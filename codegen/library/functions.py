@@ -93,7 +93,7 @@ def _as_source(name: str, text: str) -> Source:
     if name.startswith(_PLAN):
         return Source(name, text, "-O1")  # which takes a compiler three fifths of the time
     if name.startswith(_KERNELS):
-        return Source(name, text, "-O2", is_spelled_out=True)
+        return Source(name, text, is_spelled_out=True)
     return Source(name, text)
 
 
