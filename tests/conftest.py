@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from tcdsl.codegen.toolchain import cc, nvrtc
+from tcdsl.codegen.toolchain.source import Source
 from tests.tiers import share
 
 # How long an example takes is the machine's affair: on a busy one any takes longer than 200 ms.
@@ -217,13 +218,13 @@ class _Levels:
 
     def __init__(self) -> None:
         self.is_users = True
-        usual = cc.Source.all_flags
+        usual = Source.all_flags
 
-        def flags(source: cc.Source, compiler: cc.Compiler) -> tuple[str, ...]:
+        def flags(source: Source, compiler: cc.Compiler) -> tuple[str, ...]:
             found = usual(source, compiler)
             return found if self.is_users else tuple("-Og" if f == "-O3" else f for f in found)
 
-        cc.Source.all_flags = flags  # type: ignore[method-assign, assignment]
+        Source.all_flags = flags  # type: ignore[method-assign, assignment]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from tcdsl.codegen.library.shared import address_in, opened
 from tcdsl.codegen.toolchain import records
-from tcdsl.codegen.toolchain.cc import Compiler, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
 from tcdsl.codegen.toolchain.host import tiles_are_granted
 from tcdsl.codegen.toolchain.objects import compile_many, file_name, named, use_object
+from tcdsl.codegen.toolchain.source import Source
 
 _KIND = "library"
 _TILED = "_tiled"  # what names of products of tiles have

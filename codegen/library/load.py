@@ -9,8 +9,8 @@ from pathlib import Path
 from tcdsl.codegen.library.functions import addresses, missing_sources
 from tcdsl.codegen.library.shared import address_in, opened
 from tcdsl.codegen.preludes.abi import VERSION, TcExecutable
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.objects import compile_many, use_object
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.dataclass import dataclass
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.objects import use_object
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 HERE = Path(__file__).resolve().parent

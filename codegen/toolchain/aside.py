@@ -14,9 +14,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.codegen.toolchain.ours import start
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 _NICE = 10  # whoever asked has other work

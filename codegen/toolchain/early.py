@@ -21,9 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tcdsl.codegen.toolchain.cachedir import subfolder
-from tcdsl.codegen.toolchain.cc import Compiler, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
 from tcdsl.codegen.toolchain.contentfile import building_folder
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 BEGINS = True  # tests count processes

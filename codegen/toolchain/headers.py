@@ -16,10 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from tcdsl.codegen.toolchain import contentfile
-from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Source, environment
+from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, environment
 from tcdsl.codegen.toolchain.command import Command
 from tcdsl.codegen.toolchain.contentfile import hash_of
 from tcdsl.codegen.toolchain.includes import included
+from tcdsl.codegen.toolchain.source import Source
 
 SUFFIX = ".parts"
 _LONGEST_S = 60.0

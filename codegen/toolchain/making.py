@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tcdsl.codegen.toolchain.cachedir import lacks_room
-from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.cc import Compiler
 from tcdsl.codegen.toolchain.command import uninterrupted
 from tcdsl.codegen.toolchain.contentfile import (
     OBJECT,
@@ -21,6 +21,7 @@ from tcdsl.codegen.toolchain.contentfile import (
 )
 from tcdsl.codegen.toolchain.early import take
 from tcdsl.codegen.toolchain.running import Run, wait_for_any
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 _POLL_S = 0.002

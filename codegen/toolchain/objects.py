@@ -10,10 +10,11 @@ from typing import TypeVar
 
 from tcdsl.codegen.toolchain import contentfile
 from tcdsl.codegen.toolchain.cachedir import with_room
-from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, find_compiler
 from tcdsl.codegen.toolchain.contentfile import OBJECT, hash_of
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.codegen.toolchain.includes import included
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 T = TypeVar("T")

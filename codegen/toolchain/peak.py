@@ -16,8 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.objects import use_object
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.dataclass import dataclass
 
 # 12 independent chains hide the latency of an FMA on every machine of today; the pins keep the

@@ -10,10 +10,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cc import INSTALL, Compiler, Source
+from tcdsl.codegen.toolchain.cc import INSTALL, Compiler
 from tcdsl.codegen.toolchain.command import beginning_of, cure_in, readable
 from tcdsl.codegen.toolchain.early import Early
 from tcdsl.codegen.toolchain.headers import cut
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.codegen.toolchain.starting import Started
 from tcdsl.grammar.text.errors import CompileError
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Source, environment
+from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, environment
 from tcdsl.codegen.toolchain.command import Command
+from tcdsl.codegen.toolchain.source import Source
 
 LONGEST_S = 300.0  # of a compiler
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tcdsl.codegen.runtime import build as launcher
-from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.core.meanwhile import texts_read
 
 HERE = Path(__file__).resolve().parent

@@ -24,8 +24,8 @@ from tcdsl.autotune.worker.case import Case, Expected, Operand
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.codegen.machine.config import Config, Knob
-from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.objects import compile_many
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError, ScheduleError
 
 SIZE = 1000
@@ -163,7 +163,7 @@ class Toy:
     ) -> Path | CompileError:
         self.built.append(len(sources))
         text = f'#include "tc_abi.h"\n{CLOCK}' + "\n".join(s.text for s in sources)
-        return compile_many([cc.Source("toy", text, "-O1")], is_unwanted=is_unwanted)[0]
+        return compile_many([Source("toy", text, "-O1")], is_unwanted=is_unwanted)[0]
 
     def case(self) -> Case:
         x = np.random.default_rng(0).standard_normal(SIZE).astype(np.float32)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tcdsl.codegen.toolchain import making, records
-from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.cc import Compiler
 from tcdsl.codegen.toolchain.running import Run
+from tcdsl.codegen.toolchain.source import Source
 
 
 def compiled(compiler: Compiler, source: Source, folder: Path) -> Path:

@@ -29,9 +29,10 @@ from tcdsl.codegen.program.dtypes import identity, numpy_dtype
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate, sizes_of
-from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.cc import Compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import BoundsError
 from tcdsl.grammar.text.parser import parse

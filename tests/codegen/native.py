@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet  # what pytest.param gives; it has no public name
 
-from tcdsl.codegen.toolchain.cc import Compiler, Source, find_compiler, probe
+from tcdsl.codegen.toolchain.cc import Compiler, find_compiler, probe
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

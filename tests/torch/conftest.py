@@ -11,8 +11,8 @@ import pytest
 @pytest.fixture(scope="session")
 def bridge() -> ModuleType:
     """Return the bridge, loaded; calls do not use it yet."""
-    from tcdsl.codegen.toolchain.cc import Source
     from tcdsl.codegen.toolchain.objects import compile_source
+    from tcdsl.codegen.toolchain.source import Source
     from tcdsl.grammar.text.errors import CompileError
     from tcdsl.torch import native
 

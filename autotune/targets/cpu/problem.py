@@ -15,6 +15,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
@@ -86,7 +87,7 @@ class CpuProblem(DefinitionProblem):
     ) -> Path | CompileError:
         from tcdsl.codegen.toolchain.objects import compile_many  # on use, as above
 
-        source = cc.Source(self.checked.name, text, flags=tuple(flags))
+        source = Source(self.checked.name, text, flags=tuple(flags))
         return compile_many([source], is_unwanted=is_unwanted)[0]
 
     @cached_property

@@ -25,9 +25,10 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import records
-from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.listed import Listed
 from tcdsl.codegen.toolchain.objects import file_name, named
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.dataclass import dataclass
 
 _MOST_SIZES = 256  # of layouts, of which is known what serves them

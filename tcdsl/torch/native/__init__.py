@@ -38,8 +38,9 @@ from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime.build import HERE as RUNTIME
 from tcdsl.codegen.toolchain.aside import compile_aside
 from tcdsl.codegen.toolchain.cachedir import CacheError, is_lasting, read_json, update_json
-from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.objects import key_of, lookup
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 FACTS = "torch-bridge.json"  # of the cache: per version of torch, how the last attempt ended

@@ -32,6 +32,7 @@ from tcdsl.codegen.reference.evaluator import AbandonedError, evaluate
 from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.making import UnwantedError
 from tcdsl.codegen.toolchain.objects import compile_many
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import CompileError
 from tcdsl.grammar.text.parser import parse
@@ -200,7 +201,7 @@ def test_a_run_waits_for_no_compiler_when_its_time_is_over(tmp_path: Path) -> No
 
 
 def test_a_compiler_at_work_on_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
-    source = cc.Source("long", f"int long_(void) {{ return 1; }} // {uuid4()}")
+    source = Source("long", f"int long_(void) {{ return 1; }} // {uuid4()}")
     endless = tmp_path / "cc"
     endless.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/begun\nexec sleep 600\n")
     endless.chmod(0o700)

@@ -15,9 +15,9 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.machine.config import Config
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen import racing
 from tests.codegen.data_subscripts import (

@@ -13,9 +13,9 @@ from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.reference.evaluator import evaluate
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import BoundsError, TCError
 from tests.codegen.harness import Array, Problem, assert_same, call, problem, spec_of
 from tests.codegen.pages import between_pages

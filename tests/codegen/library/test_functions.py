@@ -34,9 +34,10 @@ from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.toolchain.cc import Kind, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import Kind, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import (
     BFLOAT16,

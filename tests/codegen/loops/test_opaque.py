@@ -31,9 +31,9 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.opaque import exposed, opaque
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.reference.evaluator import evaluate
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32
 from tests.codegen.harness import Problem, assert_same, call, problem, spec_of

@@ -17,9 +17,10 @@ import pytest
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.reference.arithmetic import BUILTINS as REFERENCE
-from tcdsl.codegen.toolchain.cc import INCLUDES, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import INCLUDES, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.types.builtins import BUILTINS
 from tests.codegen.native import (
     BUILDS,

@@ -14,6 +14,7 @@ import pytest
 
 from tcdsl.codegen.runtime import build
 from tcdsl.codegen.toolchain import cc, objects
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 from tests.codegen.compiled import compiled
 from tests.tiers import sampled
@@ -73,7 +74,7 @@ def _calls(python: str, library: Any, **environment: str) -> subprocess.Complete
 def test_every_compiler_makes_it(command: tuple[str, ...], library: Any, tmp_path: Path) -> None:
     source = build.core_source()
     strict = (*source.flags, "-Wall", "-Wextra", "-Werror")
-    checked = cc.Source(source.name, source.text, source.opt, strict, source.include)
+    checked = Source(source.name, source.text, source.opt, strict, source.include)
     compiled(cc.probe(command), checked, tmp_path)
     run = _calls(sys.executable, library, TCDSL_CC=" ".join(command))
     assert run.returncode == 0, run.stderr

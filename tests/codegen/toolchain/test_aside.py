@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen.toolchain.aside import compile_aside
-from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.objects import key_of, lookup
+from tcdsl.codegen.toolchain.source import Source
 
 pytestmark = pytest.mark.cc
 

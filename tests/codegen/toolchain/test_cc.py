@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen.toolchain import cc, command, running, starting
-from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
+from tcdsl.codegen.toolchain.cc import find_compiler, probe
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError, TCError
 from tests.codegen.compiled import compiled
 from tests.tiers import sampled

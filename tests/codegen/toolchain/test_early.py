@@ -15,8 +15,9 @@ import pytest
 import tcdsl as tc
 from tcdsl.codegen.toolchain import early
 from tcdsl.codegen.toolchain.cachedir import subfolder
-from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.objects import compile_many, compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 pytestmark = pytest.mark.cc

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tcdsl.codegen.toolchain import headers
-from tcdsl.codegen.toolchain.cc import INCLUDES, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import INCLUDES, find_compiler
 from tcdsl.codegen.toolchain.running import Run
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 
 EXPANDED = f"""

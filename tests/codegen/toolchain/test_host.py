@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen.toolchain import host
-from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect, isa_of, read_caches, read_processor
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 
 
 @pytest.mark.cc

@@ -19,7 +19,7 @@ import pytest
 
 from tcdsl.codegen.toolchain import cachedir, cc, contentfile
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
-from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
+from tcdsl.codegen.toolchain.cc import find_compiler, probe
 from tcdsl.codegen.toolchain.command import uninterrupted
 from tcdsl.codegen.toolchain.objects import (
     compile_many,
@@ -30,6 +30,7 @@ from tcdsl.codegen.toolchain.objects import (
     named,
     use_object,
 )
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
 from tests.codegen.toolchain.test_cc import fake_compiler
 
@@ -345,7 +346,8 @@ def test_many_threads_compile_once(cache: Path, tmp_path: Path) -> None:
 
 CHILD = """
 import sys
-from tcdsl.codegen.toolchain.cc import Source, probe
+from tcdsl.codegen.toolchain.cc import probe
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.codegen.toolchain.objects import compile_source
 print("ready", flush=True)
 print(compile_source(Source("number", sys.argv[2]), probe((sys.argv[1],))), flush=True)

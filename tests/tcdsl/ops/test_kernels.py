@@ -25,9 +25,9 @@ from tcdsl.nn import functional as F
 from tcdsl.ops.table import METHODS
 from tests.tcdsl.ops.test_kernels import EXCUSED, MORE, OPTIMIZERS
 from tcdsl.codegen.runtime import Launcher
-from tcdsl.codegen.toolchain import cc
-users = cc.Source.all_flags  # kernels whose meaning alone is asked for: as in other tests
-cc.Source.all_flags = lambda source, compiler: tuple(
+from tcdsl.codegen.toolchain.source import Source
+users = Source.all_flags  # kernels whose meaning alone is asked for: as in other tests
+Source.all_flags = lambda source, compiler: tuple(
     "-Og" if f == "-O3" else f for f in users(source, compiler)
 )
 seen = {}  # kept, so that none takes its count along

@@ -13,9 +13,10 @@ from tcdsl.codegen.library.load import load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Layout, Spec
-from tcdsl.codegen.toolchain.cc import Compiler, Source
+from tcdsl.codegen.toolchain.cc import Compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.harness import Array, Problem, call, expected, guarded, problem
 from tests.codegen.native import compiler_of
