@@ -338,7 +338,8 @@ def _tile_args(
         walk(row, strides.a_row)
         walk(step, strides.a_k)
 
-    if b.value_of(depth) == 0 and x.dots:  # nothing is read
+    is_of_factors = panel.stored(p.c) == panel.dtype
+    if b.value_of(depth) == 0 and x.dots and is_of_factors:  # nothing is read
         nowhere = reach(panel, "c", p.c, True, m, n)[0]
         walks(nowhere, b.c64(0), b.c64(0))
         args.append(nowhere)
