@@ -11,6 +11,7 @@
 #if defined(__FMA__) || defined(__aarch64__)
 TC_FN tc_f64 tc_lost_f64(tc_f64 a, tc_f64 b, tc_f64 p) { return __builtin_fma(a, b, -p); }
 TC_FN tc_f64 tc_rest_f64(tc_f64 x, tc_f64 a, tc_f64 b) { return __builtin_fma(-a, b, x); }
+#define TC_REST_END TC_INF_F64
 #else
 TC_FN tc_f64 tc_lost_f64(tc_f64 a, tc_f64 b, tc_f64 p) {
   tc_f64 c = tc_float_u64(tc_bits_f64(a) & 0xfffffffff8000000);
@@ -21,6 +22,7 @@ TC_FN tc_f64 tc_rest_f64(tc_f64 x, tc_f64 a, tc_f64 b) {
   tc_f64 p = a * b;
   return (x - p) - tc_lost_f64(a, b, p);
 }
+#define TC_REST_END 0x1p1022 /* from here on the product next to x may overflow */
 #endif
 
 /* ---- exponentials: e^(x + low) = 2^n (the result + *rest), for |x| < 1100 */
@@ -96,7 +98,7 @@ TC_FN tc_f64 tc_normcdf_f64(tc_f64 x) {
 TC_FN tc_f64 tc_gelu_f64(tc_f64 x) {
   tc_f64 a = tc_fabs_f64(x), b = a > 38.6 ? 38.6 : a, tail = tc_normal_tail_f64(b, b);
   tail = x == -TC_INF_F64 ? TC_NAN_F64 : tail; /* -inf * 0, as everywhere */
-  return (x < 0.0 ? 0.0 : x) - tail;
+  return (x < 0.0 ? -0.0 : x) - tail; /* -0 where it underflows */
 }
 
 /* In w = -ln(1 - x x), less 25/8, then in its root, less 17/4: what erf^-1(x) is over x. */
@@ -138,7 +140,7 @@ TC_FN tc_f64 tc_erfinv_near_f64(tc_f64 x, tc_i64 *is_rare) {
 
 /* Of sizes, with the integer next to the quotient, even at ties: from -b / 2 to b / 2. */
 TC_FN tc_f64 tc_rest_near_f64(tc_f64 a, tc_f64 b, tc_i64 *is_rare) {
-  *is_rare = !(a < b * 0x1p51); /* of NaN and by 0 too */
+  *is_rare = !((a < b * 0x1p51) & (a < TC_REST_END)); /* of NaN and by 0 too */
   return tc_rest_f64(a, tc_nearest_f64(a / b), b);
 }
 TC_FN tc_f64 tc_fmod_near_f64(tc_f64 x, tc_f64 y, tc_i64 *is_rare) {

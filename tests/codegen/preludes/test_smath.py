@@ -574,7 +574,7 @@ def test_lanes_do_not_hang_on_their_neighbours(vectors: ctypes.CDLL, name: str, 
         np.testing.assert_array_equal(got[same], want[same])
 
 
-@pytest.mark.parametrize("name", ["atan", "erf", "erfinv", "sin", "tan"])
+@pytest.mark.parametrize("name", ["atan", "erf", "erfinv", "gelu", "sin", "tan"])
 def test_zeros_of_float64_keep_their_sign(vectors: ctypes.CDLL, name: str) -> None:
     x = np.array([0.0, -0.0, 5e-324, -5e-324] * 4)
     for prefix in ("", "vec_"):
@@ -592,9 +592,11 @@ def test_remainders_of_float64_are_exact(vectors: ctypes.CDLL, name: str, prefix
     quotients += [_sizes(rng, -3, 3, 1024), _sizes(rng, 60, 300, 1024)]
     x = [y * q for q in quotients]
     x += [np.nextafter(a, rng.choice([-np.inf, np.inf], 1024)) for a in x[:2]]
-    tiny = _sizes(rng, -1074, -1015, 1024)
+    tiny, huge = _sizes(rng, -1074, -1015, 1024), _sizes(rng, 1022, 1024, 1024)
     for a, b in (
         *((a, y) for a in x),
+        (huge, rng.permutation(huge)),
+        (huge, y * 2.0**980),
         (tiny, rng.permutation(tiny)),
         (tiny * 0, y),
         (y, y * np.inf),
