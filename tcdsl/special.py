@@ -14,6 +14,8 @@ from tcdsl.ops.bessel import (
     log_ndtr,
     modified_bessel_k0,
     modified_bessel_k1,
+    ndtr,
+    ndtri,
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
@@ -116,16 +118,6 @@ modified_bessel_i0, modified_bessel_i1 = i0, i1
 def entr(input: Any) -> Any:
     """Return ``-x log(x)``, 0 at 0 and -inf below."""
     return where(input < 0, -math.inf, -xlogy(input, input))
-
-
-def ndtr(input: Any) -> Any:
-    """Return the probability of a normal number below each element."""
-    return 0.5 * erfc(-input / math.sqrt(2))
-
-
-def ndtri(input: Any) -> Any:
-    """Return below what a normal number is with each probability."""
-    return math.sqrt(2) * erfinv(2 * input - 1)
 
 
 def xlog1py(input: Any, other: Any) -> Any:

@@ -88,7 +88,7 @@ static __attribute__((unused)) tc_f64 tc_erfcinv_f64(tc_f64 y) {
   return z;
 }
 static __attribute__((unused)) tc_f64 tc_normcdfinv_f64(tc_f64 p) {
-  return -0x1.6a09e667f3bcdp+0 * tc_erfcinv_f64(2.0 * p);
+  return 0.0 - 0x1.6a09e667f3bcdp+0 * tc_erfcinv_f64(2.0 * p); /* 0 in the middle, not -0 */
 }
 
 /* e^-|x| I0(x) in t = |x|/4 - 1 up to 8; beyond, times sqrt(|x|), in t = 16/|x| - 1. */

@@ -1,4 +1,4 @@
-"""Bessel functions, and the error function where it is small: what `torch.special` has of them."""
+"""Bessel functions, normal distributions, small error functions: as `torch.special` has them."""
 
 from __future__ import annotations
 
@@ -18,3 +18,4 @@ scaled_modified_bessel_k0, scaled_modified_bessel_k1 = (
 spherical_bessel_j0 = ops.op("spherical_j0", types=floating)
 erfcx = ops.op("each_erfcx", types=floating)
 log_ndtr = ops.op("log_ndtr", types=floating)
+ndtr, ndtri = ops.op("ndtr", types=floating), ops.op("ndtri", types=floating)

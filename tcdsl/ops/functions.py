@@ -23,6 +23,7 @@ LIMITS = {
     "float64": (1.7976931348623157e308, -1.7976931348623157e308),
 }
 
+angle = ops.row("angle", types=floating)
 exp2 = ops.row("exp2", text="each_exp2", types=floating, inplace=True)
 lgamma = pointwise.ops.row("lgamma", text="each_lgamma", types=floating, inplace=True)
 digamma = ops.row("digamma", text="each_digamma", types=floating, inplace=True)

@@ -15,7 +15,7 @@ from tcdsl.core import (
     operator,
     written,
 )
-from tcdsl.core.dtypes import DType, bool_
+from tcdsl.core.dtypes import DType, bool_, int64
 from tcdsl.ops.internal import filled, to
 from tcdsl.ops.meaning import Slow
 from tcdsl.ops.rules import (
@@ -65,10 +65,16 @@ def _negated(operands: Operands) -> DType:
     return same(operands)
 
 
+def _squared(operands: Operands) -> DType:
+    """Return the type of powers by a number: int64 for bool."""
+    dtype = same(operands)
+    return int64 if dtype is bool_ else dtype
+
+
 abs = ops.row("abs", text="each_abs", vjp="abs_vjp", inplace=True, aliases=("absolute",))
 neg = ops.row("neg", types=_negated, inplace=True, aliases=("negative",))
 sign = ops.row("sign", text="each_sign", inplace=True)
-square = ops.row("square", inplace=True)
+square = ops.row("square", types=_squared, inplace=True)
 ceil = ops.row("ceil", text="each_ceil", integers="itself", inplace=True)
 floor = ops.row("floor", text="each_floor", integers="itself", inplace=True)
 trunc = ops.row("trunc", text="each_trunc", integers="itself", inplace=True, aliases=("fix",))

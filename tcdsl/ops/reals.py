@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import NoReturn
 
 from tcdsl.core import Tensor, dtypes
-from tcdsl.ops.internal import to
-from tcdsl.ops.pointwise import where
-from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
 
 __all__ = [
-    "angle", "conj", "conj_physical", "imag", "is_complex", "is_conj", "is_neg", "isreal", "real",
+    "conj", "conj_physical", "imag", "is_complex", "is_conj", "is_neg", "isreal", "real",
     "resolve_conj", "resolve_neg",
 ]  # fmt: skip
 
@@ -62,15 +58,6 @@ def is_neg(input: Tensor) -> bool:
     return False
 
 
-def angle(input: Tensor) -> Tensor:
-    """Return pi below 0, else 0; NaN is NaN."""
-    x = input.detach()
-    if not x.dtype.is_floating_point:
-        x = to(x, default_float())
-    made: Tensor = where(x != x, x, where(x < 0, math.pi, 0.0))
-    return to(made, x.dtype)
-
-
 def isreal(input: Tensor) -> Tensor:
     """Tell of each number that it is real."""
     made: Tensor = input.new_ones(input.shape, dtype=dtypes.bool_)
@@ -78,7 +65,7 @@ def isreal(input: Tensor) -> Tensor:
 
 
 for _function in (
-    conj, conj_physical, resolve_conj, resolve_neg, is_complex, is_conj, is_neg, angle, isreal,
+    conj, conj_physical, resolve_conj, resolve_neg, is_complex, is_conj, is_neg, isreal,
 ):  # fmt: skip
     publish(_function, (_function.__name__,))
 for _function in (real, imag):

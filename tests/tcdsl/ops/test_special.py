@@ -41,3 +41,25 @@ def test_a_function_agrees_with_torch(name: str, args: tuple[Any, ...]) -> None:
     found = getattr(special, name)(*mine)._array()
     wanted = getattr(torch.special, name)(*theirs).numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+
+
+def test_places_of_the_normal_distribution_keep_their_digits_in_its_tails() -> None:
+    """The probability of float32 2^-149 and of 1e-300 too; of what is no probability it is NaN."""
+    p = np.array([-5e-324, 0, 1e-300, 1e-45, 1e-10, 0.3, 0.5, 1 - 1e-10, 1, 1.5, nan])
+    for dtype, rtol in ((np.float64, 1e-12), (np.float32, 1e-6)):
+        mine, theirs = tensor(p.astype(dtype)), torch.from_numpy(p.astype(dtype))
+        wanted = torch.special.ndtri(theirs.double()).numpy()
+        np.testing.assert_allclose(special.ndtri(mine)._array(), wanted, rtol=rtol)
+    x = np.array([-38.0, -27, -9, 0, 5])
+    wanted = torch.special.log_ndtr(torch.from_numpy(x)).exp().numpy()
+    np.testing.assert_allclose(special.ndtr(tensor(x))._array(), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ndtr", "ndtri"])
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "bool"])
+def test_normal_distributions_take_integers(name: str, dtype: str) -> None:
+    x = np.array([0, 1, 1]).astype(dtype)
+    found = getattr(special, name)(tensor(x))
+    wanted = getattr(torch.special, name)(torch.from_numpy(x))
+    assert str(found.dtype) == str(wanted.dtype)
+    np.testing.assert_allclose(found._array(), wanted.numpy(), rtol=1e-6)

@@ -163,6 +163,13 @@ def test_numbers_are_real() -> None:
         assert u.angle(x)[:3].tolist() == pytest.approx([0, math.pi, 0])
         assert u.angle(x)[3].isnan()
         assert u.angle(u.tensor([-1])).dtype is u.float32
+        exact = u.tensor([-2.0, math.nan], dtype=u.float64, requires_grad=True)
+        turned = u.angle(exact)
+        turned.sum().backward()
+        assert turned[0].item() == math.pi
+        assert exact.grad.tolist() == [0, 0]
+        assert u.square(u.tensor([True, False])).tolist() == [1, 0]
+        assert u.square(u.tensor([True])).dtype is u.int64
         assert not (u.is_complex(x))
         assert not (x.is_conj())
         assert not (x.is_neg())
