@@ -388,7 +388,14 @@ def _lp_pool(
     stride: Each | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return the norm of each window, of an order; NaN where the sum of odd powers is negative."""
+    """Return the norm of each window, of an order; NaN where the sum of odd powers is negative.
+
+    Of order inf it is the greatest size, of -inf the least.
+    """
+    if norm_type in (math.inf, -math.inf):
+        sign = 1 if norm_type > 0 else -1
+        most = _max_pool(rank, sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
+        return sign * most  # type: ignore[no-any-return]
     last = rank == 2 and input.ndim == 4 and has_channels_last(input) and not input.is_contiguous()
     w = _windows(input, rank, last, kernel_size, stride, 0, 1, ceil_mode)
     if ceil_mode or not input.dtype.is_floating_point:  # means of integers are integers
