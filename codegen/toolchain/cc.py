@@ -60,6 +60,7 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
 _USUAL = ("cc", "gcc", "clang")  # names that are searched
 _FEATURES = re.compile(r"__(AMX|AVX|SSE|FMA|F16C|ARM|aarch)")  # macros of instruction sets
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
+_TUNING = re.compile(r"-mtune=[\w-]+", re.ASCII)  # all that an answer adds to our flags
 _ASKED_S = 60.0  # that a compiler may take to say what it is
 
 
@@ -141,7 +142,6 @@ def _remembered() -> Compiler | None:
         and entry.get("processor") == here
         and isinstance(entry.get("asked"), int)
         and (known := _compiler_of(entry))
-        and known.flags[: len(usual := _flags(known.kind))] == usual
         and (known.kind == "zig" or (known.command[1:] == () and _base(known) in _USUAL))
     ]
     return max(of_here, key=lambda found: found[0])[1] if of_here else None
@@ -196,7 +196,7 @@ def probe(command: tuple[str, ...]) -> Compiler:
 
 
 def _compiler_of(entry: Mapping[str, Any]) -> Compiler | None:
-    """Return what an entry of the file says; None where it is damaged: it is asked again."""
+    """Return what an entry of the file says; None where it is damaged, or has flags of others."""
     try:
         known = Compiler(
             tuple(entry["command"]), entry["kind"], entry["version"],
@@ -205,8 +205,14 @@ def _compiler_of(entry: Mapping[str, Any]) -> Compiler | None:
     except (KeyError, TypeError):
         return None
     texts = (*known.command, known.version, *known.flags, *known.macros, known.isa_key)
-    is_whole = known.kind in _OWN_FLAGS and bool(known.command)
-    return known if is_whole and all(isinstance(t, str) for t in texts) else None
+    if known.kind not in _OWN_FLAGS or not known.command:
+        return None
+    if not all(isinstance(t, str) for t in texts):
+        return None
+    usual = _flags(known.kind)
+    own = known.flags[len(usual) :]
+    is_ours = known.flags[: len(usual)] == usual and all(map(_TUNING.fullmatch, own))
+    return known if is_ours else None
 
 
 def _identity(command: tuple[str, ...]) -> str:
@@ -283,7 +289,8 @@ def _tuning(
     options = dict(re.findall(r"^\s*-m(arch|tune)=\s+(\S+)\s*$", answer, re.MULTILINE))
     arch = options.get("arch", "")
     is_known = options.get("tune") == "generic" and not arch.startswith("x86-64")
-    return (f"-mtune={arch}",) if arch and is_known else ()
+    flag = f"-mtune={arch}"
+    return (flag,) if is_known and _TUNING.fullmatch(flag) else ()
 
 
 def _printed(command: tuple[str, ...], words: tuple[str, ...]) -> str:

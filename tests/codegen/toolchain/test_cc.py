@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cc, command, running, starting
+from tcdsl.codegen.toolchain import cachedir, cc, command, running, starting
 from tcdsl.codegen.toolchain.cc import find_compiler, probe
 from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError, TCError
@@ -132,6 +132,18 @@ def test_a_compiler_is_asked_once_for_all_processes(tmp_path: Path) -> None:
     before = asked.read_text()
     assert probe((str(counted),)) == first
     assert asked.read_text() == before
+
+
+@pytest.mark.cc
+def test_flags_of_others_in_what_is_known_of_compilers_are_not_used(tmp_path: Path) -> None:
+    real = find_compiler().command[0]
+    mine = fake_compiler(tmp_path, "mine", f'exec {real} "$@"')
+    usual = probe((str(mine),)).flags
+    known = cachedir.read_json("compilers.json")
+    (identity,) = (key for key, entry in known.items() if entry["command"] == [str(mine)])
+    more = [*usual, "-fplugin=/tmp/other.so"]
+    cachedir.update_json("compilers.json", {identity: known[identity] | {"flags": more}})
+    assert probe((str(mine),)).flags == usual
 
 
 @pytest.mark.parametrize(
