@@ -31,6 +31,7 @@ from tcdsl.ops.functions import (
     logit,
     multigammaln,
     sinc,
+    xlog1py,
     xlogy,
 )
 from tcdsl.ops.gammas import igamma as gammainc
@@ -118,8 +119,3 @@ modified_bessel_i0, modified_bessel_i1 = i0, i1
 def entr(input: Any) -> Any:
     """Return ``-x log(x)``, 0 at 0 and -inf below."""
     return where(input < 0, -math.inf, -xlogy(input, input))
-
-
-def xlog1py(input: Any, other: Any) -> Any:
-    """Return ``input * log1p(other)``, 0 where the factor is 0 and other no NaN."""
-    return where((input == 0) & (other == other), 0.0, input * log1p(other))

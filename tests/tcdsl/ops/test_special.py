@@ -30,6 +30,7 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     *((name, (X[:8], n)) for name in POLYNOMIALS for n in (0, 1, 5)),
     ("legendre_polynomial_p", (X[:5], np.array([-1.0, 0, 1, 2, 4]))),
     ("zeta", (np.array([1.5, 2, 7, 30, 1, 0.5, nan]), np.array([[0.1], [1], [9.5], [1e9], [0]]))),
+    ("xlog1py", (X[:, None], X)),
     ("zeta", (np.array([2.0, 3, 2.5]), np.array([[-0.5], [-3.2], [-4.0]]))),
 ]
 
@@ -63,3 +64,22 @@ def test_normal_distributions_take_integers(name: str, dtype: str) -> None:
     wanted = getattr(torch.special, name)(torch.from_numpy(x))
     assert str(found.dtype) == str(wanted.dtype)
     np.testing.assert_allclose(found._array(), wanted.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("args", [(ABOVE, 2), (2, ABOVE), (np.arange(3), 2.5)])
+def test_products_with_logarithms_take_numbers(args: tuple[Any, Any]) -> None:
+    mine = [tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+    theirs = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in args]
+    found, wanted = special.xlog1py(*mine), torch.special.xlog1py(*theirs)
+    assert str(found.dtype) == str(wanted.dtype)
+    np.testing.assert_allclose(found._array(), wanted.numpy(), rtol=1e-6)
+
+
+def test_the_slope_of_a_product_with_a_logarithm_is_that_at_0_too() -> None:
+    grads = []
+    for u, x in ((special, tensor(X[3:7] * 0)), (torch.special, torch.zeros(4).double())):
+        x.requires_grad_()
+        y = tensor(X[3:7]) if u is special else torch.from_numpy(X[3:7])
+        u.xlog1py(x, y).sum().backward()
+        grads.append(x.grad.tolist())
+    np.testing.assert_allclose(grads[0], grads[1])
