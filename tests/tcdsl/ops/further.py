@@ -236,7 +236,7 @@ def between() -> Iterator[Sample]:
     yield Sample("chain_matmul", (m((3, 8)), m((8, 2)), m((2, 9)), m((9, 4))))
     for rising in (False, True):
         yield Sample("vander", (ROW, 4, rising), order=0)
-        yield Sample("vander", (WHOLE[0], 3, rising), order=0)
+        yield Sample("vander", (WHOLE, 3, rising), order=0)
 
 
 FURTHER = (functions, divisors, arranged, together, statistics, between)
