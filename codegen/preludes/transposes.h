@@ -88,7 +88,8 @@ TC_FN tc_i64 tc_quotient_i64(tc_i64 a, tc_i64 b) { return a < b ? 0 : a / b; }
  * tc_fill: n times the point at from. tc_line: n points at from, from + step, ... tc_spread: n points to to, to + step, ... tc_turn: of
  * rows whose points at the same place are neighbours (from[r + c * step]), n points each, row r to
  * to + r * pitch; whole vectors of whole squares may be written there. tc_across: the same where
- * nothing but these points may be written. */
+ * nothing but these points may be written. tc_past: so it is where no cache holds what is written,
+ * with room for rows * n points: tc_stream_end() after the last. */
 
 typedef tc_u8 tc_bytes_1 __attribute__((may_alias));
 typedef tc_u16 tc_bytes_2 __attribute__((may_alias));
@@ -198,5 +199,43 @@ TC_TURNS(1) TC_TURNS(2)
   TC_TURNS_IN_SQUARES(4, f32, NS) TC_TURNS_IN_SQUARES(8, f64, NL)                                 \
   TC_ACROSS_IN_SQUARES(4, f32, NS) TC_ACROSS_IN_SQUARES(8, f64, NL)
 TC_EXPAND(TC_TURNS_OF, TC_VL_f32, TC_VL_f64)
+
+/* Whole lines of what lies next to each other pass the caches; what is left of lines at both ends may
+ * be a neighbour's too. All halves of a line at once: one that waits for the other is written alone. */
+typedef tc_native_f32 tc_part __attribute__((may_alias));
+__attribute__((noinline, unused)) static void tc_copy_past(char *to, const char *from, tc_i64 n) {
+  const tc_i64 head = tc_min_i64(-(tc_i64)to & 63, n);
+  __builtin_memcpy(to, from, head);
+  for (to += head, from += head, n -= head; n >= 64; to += 64, from += 64, n -= 64) {
+    _Pragma("GCC unroll 4") for (int k = 0; k < 64; k += TC_VECTOR_BYTES) {
+      tc_part part;
+      __builtin_memcpy(&part, from + k, sizeof part);
+      TC_MOVNT(s, tc_part, to + k, part);
+    }
+  }
+  __builtin_memcpy(to, from, n);
+}
+/* Through room: rows anywhere in their lines, in vectors of any width. Rows behind each other are one.
+ * Points go one by one in as many rows as gcc unrolls. Short rows have no lines, and few rows go
+ * straight to their place, but for pairs, which vectors take apart. */
+#define TC_PAST(B)                                                                                \
+  __attribute__((noinline, unused)) static void tc_past_##B(void *room, void *to, tc_i64 pitch,   \
+      const void *from, tc_i64 step, tc_i64 rows, tc_i64 n) {                                     \
+    const int few = rows < 4, pairs = few && step == 2;                                           \
+    const int straight = (pitch != n && n * B < 128) || (few && !pairs);                          \
+    const tc_i64 apart = straight ? pitch : n, band = pairs ? 1 : B < 4 ? 16 : rows;              \
+    const char *p = from;                                                                         \
+    char *o = straight ? to : room;                                                               \
+    for (tc_i64 r = 0; r < rows; r += band)                                                       \
+      if (pairs)                                                                                  \
+        tc_line_##B(o + r * apart * B, p + r * B, step, n);                                       \
+      else                                                                                        \
+        tc_across_##B(o + r * apart * B, apart, p + r * B, step, tc_min_i64(band, rows - r), n);  \
+    if (straight) return;                                                                         \
+    const tc_i64 parts = pitch == n ? 1 : rows, bytes = rows * n * B / parts;                     \
+    for (tc_i64 r = 0; r < parts; r++)                                                            \
+      tc_copy_past((char *)to + r * pitch * B, (const char *)room + r * bytes, bytes);            \
+  }
+TC_PAST(1) TC_PAST(2) TC_PAST(4) TC_PAST(8)
 
 #endif

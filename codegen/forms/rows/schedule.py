@@ -166,15 +166,20 @@ def default(
             unroll = 1
         values |= {"vectors": True, "unroll": unroll}
         if _is_pointwise(space):
-            past = ctx.machine.own_l3_bytes
-            values["stream"] = ctx.at_least(_output_bytes(ctx, space), past)
+            values["stream"] = is_past(ctx, space)
         else:
             far = total * memory_per_point(ctx, space) > ctx.machine.l3_bytes
             values["prefetch"] = len(space.sweeps) > 1 or (ctx.is_exact() and far)
             if streams and along == "rows" and _ends_in_memory(space):
-                large = ctx.at_least(_output_bytes(ctx, space), ctx.machine.own_l3_bytes)
-                values["stream"] = large and ctx.at_least(space.sweeps[-1][-1].extent, _LONG)
+                values["stream"] = is_past(ctx, space) and ctx.at_least(
+                    space.sweeps[-1][-1].extent, _LONG
+                )
     return values
+
+
+def is_past(ctx: Context, space: IterationSpace) -> bool:
+    """Return whether no cache holds the outputs."""
+    return ctx.at_least(_output_bytes(ctx, space), ctx.machine.own_l3_bytes)
 
 
 def walk_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> RowWalk:

@@ -15,6 +15,7 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses, combines
+from tcdsl.codegen.forms.rows.cpu.copied import copied
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.point import RowPoint, RowWalk
 from tcdsl.codegen.loops import build as b
@@ -38,13 +39,14 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
-from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 _BAND = 16  # rows of a transposed operand that are turned around at once
 _PART = 256  # points of a row that are copied at once
 _TURNED = 128  # where rows are turned around: a band of these is half of a first-level cache
+_STRETCH = 256  # bytes of a transposed operand that are read at once where results pass the caches
+_LINE = 64  # points of any type that are whole lines
 _MOST_VERSIONS = 3  # operands for each of which there is a loop in which it is repeated
 
 
@@ -114,6 +116,11 @@ class LineNest(RowNest):
         self.first: dict[Access, Var] = {}  # of a row
         self.lines: dict[Access, _Line] = {}
         self.bytes = 0
+        self.copied = copied(ctx, space)
+        self.passes = self.copied if walk.stream else None
+        halves = self.copied is not None and self.stored(self.copied[1][0]).is_half
+        if halves and not walk.stream:  # their vectors are faster than points one by one
+            self.copied = None
         self.is_general = False
         read = _read_first(tuple(s for w in space.aligned.sweeps for s in w.steps))
         for access, linear in space.linear.items():
@@ -142,6 +149,8 @@ class LineNest(RowNest):
             )
             room = max(_PART, _BAND * _TURNED if access in read else 0)
             self.bytes += room * dtype.size_bytes
+        if self.passes:
+            self.bytes = max(self.bytes, _STRETCH * _TURNED)
         self.read = [a for a, line in self.lines.items() if line.is_read]
         self.known = [frozenset[Access]()]
         if len(self.read) <= _MOST_VERSIONS:
@@ -167,11 +176,27 @@ class LineNest(RowNest):
         rows, width = (Field(b.PLAN, f"param[{base + i}]", I64) for i in range(2))
         turned = b.any_of(*(self.lines[a].is_turned for a in self.read))
         apart = b.any_of(*(x.is_apart for x in self.lines.values()))
-        whole = b.mul(b.ceil_div(rows, _BAND), _BAND)
+        whole = b.mul(b.ceil_div(rows, self.band), self.band)
+        some = b.min64(width, _TURNED)
+        cut: Stmt = b.assign(width, b.min64(width, _PART))
+        if self.passes:
+            target = self.lines[self.passes[1]]
+            is_across = b.compare("==", target.step, 1)
+            some = b.select(is_across, b.min64(width, self.widest(target.size)), some)
+            cut = b.when(b.not_(turned), cut)
         return [
-            b.when(apart, b.assign(width, b.min64(width, _PART))),
-            b.when(turned, b.assign(width, b.min64(width, _TURNED)), b.assign(rows, whole)),
+            b.when(apart, cut),
+            b.when(turned, b.assign(width, some), b.assign(rows, whole)),
         ]
+
+    def widest(self, size: int) -> Expr:
+        """Return how many points of a row, whole lines, pass the caches at once: of few rows more.
+
+        The fewer they are, the more of them are read while they wait behind what goes to memory.
+        """
+        height = b.max64(self.size(self.across.extent), 1)
+        lines = b.div(b.div(b.c64(_STRETCH * _TURNED // size), height), _LINE)
+        return b.max64(b.mul(lines, _LINE), _TURNED)
 
     def workspace(self) -> Expr:
         """Return the bytes of the copies, 0 where there are none."""
@@ -261,8 +286,10 @@ class LineNest(RowNest):
     def across_bands(self, rows: tuple[Expr, Expr], source: Access, target: Access) -> Stmt:
         """Return the loop over bands of rows that are turned around on their way."""
         start, left = b.i64(self.fresh("start")), b.i64(self.fresh("left"))
+        size, room = self.lines[target].size, (b.WORKSPACE,) if self.passes else ()
         turn = b.do(
-            f"tc_across_{self.lines[target].size}",
+            f"tc_{'past' if room else 'across'}_{size}",
+            *room,
             self.place(target, start),
             self.lines[target].across,
             self.place(source, start),
@@ -270,19 +297,15 @@ class LineNest(RowNest):
             left,
             self.count,
         )
+        step = self.band
         return b.loop(
-            start, *rows, Let(left, b.min64(b.sub(rows[1], start), _BAND)), turn, step=_BAND
+            start, *rows, Let(left, b.min64(b.sub(rows[1], start), step)), turn, step=step
         )
 
-    @cached_property
-    def copied(self) -> tuple[Access, Access] | None:
-        """From where to where points are copied as they are, where that is all that is done."""
-        match [s.statement for w in self.space.aligned.sweeps for s in w.steps]:
-            case [s] if isinstance(s.value, typed.Read) and not s.resumes:
-                dtypes = {self.ctx.operands.memory_dtype(a[0]) for a in self.linear}
-                if len(self.linear) == 2 and len(dtypes) == 1 and {*self.linear} <= {*self.lines}:
-                    return (s.value.tensor, s.value.subs), (s.target, s.subs)
-        return None
+    @property
+    def band(self) -> int:
+        """How many rows are turned around at once."""
+        return _STRETCH // self.lines[self.passes[1]].size if self.passes else _BAND
 
     def place(self, access: Access, row: Expr) -> Expr:
         """Return the address of the first point of a row."""

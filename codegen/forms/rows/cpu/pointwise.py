@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
@@ -10,10 +11,12 @@ from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu import tasks
+from tcdsl.codegen.forms.rows.cpu.copied import copied
 from tcdsl.codegen.forms.rows.cpu.lines import next_to_each_other
 from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, takes
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
+from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
 
@@ -32,6 +35,8 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     found = schedule.knobs(ctx, _walked(ctx))
     if _can_turn(ctx, space):
         found = (Knob("tiles", (True, False)), *found)
+    if _copies_any(ctx, space) and all(k.name != "stream" for k in found):
+        found = (Knob("stream", (False, True)), *found)
     return found
 
 
@@ -39,7 +44,8 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic choice: tiles wherever a read crosses the rows."""
     space = _space(ctx)
     tiles: dict[str, Value] = {"tiles": True} if _can_turn(ctx, space) else {}
-    return tiles | schedule.default(ctx, _walked(ctx))
+    past = {"stream": schedule.is_past(ctx, space)} if _copies_any(ctx, space) else {}
+    return tiles | past | schedule.default(ctx, _walked(ctx))
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -55,7 +61,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over the box."""
     space = _space(ctx)
-    walk = schedule.walk_of(ctx, _walked(ctx), values)
+    walk = _walk(ctx, values)
     each = schedule.point_ns(ctx, space, walk)
     if takes(ctx, space):
         return lower_lines(ctx, space, walk, each, int(values.get("task_us", 8)))
@@ -68,11 +74,27 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
     """Return what of the values decides the nest: tiles are walked one way."""
     space = _space(ctx)
-    walk = schedule.walk_of(ctx, _walked(ctx), values)
+    walk = _walk(ctx, values)
     if values.get("tiles") and walk.lanes > 1 and _can_turn(ctx, space):
         return FORM.name, "tiles", walk.stream
     each = schedule.point_ns(ctx, space, walk)
-    return FORM.name, tasks.meaning(ctx, space, walk, each, int(values.get("task_us", 8)))
+    return (
+        FORM.name,
+        walk.stream,
+        tasks.meaning(ctx, space, walk, each, int(values.get("task_us", 8))),
+    )
+
+
+def _walk(ctx: Context, values: Mapping[str, Value]) -> RowWalk:
+    """Return what the knobs say: copies of any strides pass the caches in bytes of any type."""
+    walk = schedule.walk_of(ctx, _walked(ctx), values)
+    past = bool(values.get("stream")) and _copies_any(ctx, _space(ctx))
+    return replace(walk, stream=walk.stream or past)
+
+
+def _copies_any(ctx: Context, space: IterationSpace) -> bool:
+    """Whether points of any strides are copied as they are."""
+    return takes(ctx, space) and copied(ctx, space) is not None
 
 
 def _can_turn(ctx: Context, space: IterationSpace) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,6 +192,79 @@ def test_copies_that_are_turned_around_go_straight_to_their_place(dtype: str) ->
 @pytest.mark.parametrize("width", [32, 16])
 def test_so_they_do_in_narrower_vectors(width: int) -> None:
     held_turned("float", *narrower(width))
+
+
+def test_copies_pass_the_caches_where_none_holds_them() -> None:
+    """Of any type: 1 KB of a cache is full from 1024 bytes on."""
+    machine = replace(detect(), l3_bytes=1 << 10)
+    for dtype in (*TYPES, "bool"):
+        kind = np.dtype(dtype if dtype != "float" else np.float32)
+        for length, past in ((1024, True), (1023, False)):
+            x = np.zeros((1, 1, length // kind.itemsize), kind)
+            p = problem(COPY.format(t=dtype), placed(x, 3))
+            config = compiler.default_config(p.program, any_strides(p), machine, p.sizes)
+            text = compiler.emit_c(
+                compiler.lower(p.program, any_strides(p), config, machine, p.sizes, "k")
+            )
+            assert ("tc_past_" in text) is past, (dtype, length)
+            assert not past or "tc_stream_end();" in text
+
+
+def lying(shape: tuple[int, ...], behind: int, pad: int, dtype: np.dtype[Any]) -> Array:
+    """Return a poisoned array so many bytes behind the begin of a line, rows so far apart."""
+    k, n, m = shape
+    base = np.full(k * n * (m + pad) * dtype.itemsize + 256, 0xA5, np.uint8)
+    first = -base.ctypes.data % 64 + 64 + behind
+    room = base[first : first + k * n * (m + pad) * dtype.itemsize].view(dtype)
+    return room.reshape(k, n, m + pad)[..., :m]
+
+
+def past(dtype: str) -> Iterator[Problem]:
+    kind = np.dtype(dtype if dtype != "float" else np.float32)
+    size = kind.itemsize
+    sides = (1, 1), (1, 300), (2, 700), (3, 200), (5, 130), (70, 2), (300, 3), (64, 64), (65, 131)
+    for n, m in (*sides, (130, 64 // size), (260, 33), (0, 4), (4, 0)):
+        x = RNG.integers(0, 2 if dtype == "bool" else 30, (2, n, m)).astype(kind)
+        for behind, pad in ((0, 0), (0, 64 // size), (size, 0), (64 - size, 1), (size // 2, 5)):
+            outs = (lying(x.shape, behind, pad, kind),)
+            yield problem(COPY.format(t=dtype), placed(x, 3), outs=outs)
+        for how in (2, 3, 5):
+            yield problem(
+                COPY.format(t=dtype), placed(x, how), outs=(placed(np.zeros_like(x), 8 - how),)
+            )
+
+
+def held_past(dtype: str, cc: Compiler | None = None, machine: Machine | None = None) -> None:
+    first = next(past(dtype))
+    config = Config.of({"g0.stream": True})
+    machine = machine or detect()
+    unit = compiler.lower(first.program, any_strides(first), config, machine, first.sizes, "k")
+    text = compiler.emit_c(unit)
+    assert "tc_past_" in text
+    address = load(compile_source(Source("past", text), cc), "k").address
+    for p in past(dtype):
+        np.testing.assert_array_equal(call(address, p, 2, RNG)[0], expected(p)[0])
+
+
+@pytest.mark.cc
+@sampled("dtype", [*TYPES, "bool"], keep=3, wide=5)
+def test_whole_lines_of_copies_pass_the_caches(dtype: str) -> None:
+    held_past(dtype)
+
+
+@pytest.mark.cc
+@pytest.mark.wide
+@pytest.mark.parametrize("width", [32, 16])
+def test_so_they_pass_in_narrower_vectors(width: int) -> None:
+    held_past("float", *narrower(width))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=getattr(pytest.mark, k)) for k in ("zig", "clang")]
+)
+def test_so_they_pass_by_other_compilers(kind: str) -> None:
+    held_past("float", compiler_of(kind))
 
 
 @pytest.mark.cc
