@@ -9,12 +9,16 @@ Of several indices the one with the larger extent is solved for; where that is n
 whose extent shares sizes with the dimension, a pixel rather than a tap (`pivots`). Subscripts of a
 scatter are clamped, which gives a temporary its box: the forward pass has checked them. An element
 that is one for all points, and that a guard asks for, has an index of its own, with no value where
-the tensor has no such element: `d_A(x) += d_O(i) where x in min(3, N):min(4, N)`.
+the tensor has no such element: `d_A(x) += d_O(i) where x in min(3, N):min(4, N)`. Nothing can be
+clamped into a tensor without elements: where points do not prove that it has N of these, a range
+ends where it begins if N is 0, `i in 0:min(M, M * N)`, or an index has one value or none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.ragged import in_order, seen_from
@@ -23,7 +27,6 @@ from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import (
     indices_of,
     map_operands,
-    reads_of,
     substitute_indices,
 )
 from tcdsl.codegen.program.subscripts import Piece, injective_in, pivots, solved
@@ -36,6 +39,8 @@ from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import PAD
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range
+
+_ZERO = typed.Lit(0, INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,8 @@ def gathered(
     values
         What subscripts may read, by name.
     """
+    if Size() in shape:  # there is no element to add to
+        return []
     ranges = {r.name: r for r in s.ranges}
     if s.is_ragged:
         seen = seen_from(read.subs, shape, ranges)
@@ -150,22 +157,53 @@ def _gathered(
     value = substitute_indices(value, piece.by)
     if guard is not None:
         cond = g.both(cond, substitute_indices(guard, piece.by))
-        inside: list[Expr] = []
-        for d, (sub, extent) in enumerate(zip(subs, shape, strict=True)):
+        outside = [(d, x) for d, x in enumerate(subs) if not _is_inside(x, shape[d], ranges, turns)]
+        single = {d for d, x in outside if _is_single(x, turns)}
+        unsure = [shape[d] for d, _ in outside if d not in single]
+        unsure = [n for n in unsure if not _has_elements(n, ranges.values())]
+        first: Expr = _ZERO
+        some = prod(unsure, start=Size.const(1))
+        cut = _cut(subs, ranges)
+        if unsure and cut is not None:  # no points where there are no elements
+            high = minimum(cut.high, cut.low + cut.extent * some)
+            ranges = {**ranges, cut.name: replace(cut, high=high)}
+        elif unsure:
+            once = Range(new_index(0), Size(), minimum(Size.const(1), some), "output")
+            ranges = {**ranges, once.name: once}
+            first = typed.IndexValue(once.name, INT64)
+        inside = [*subs]
+        for d, sub in outside:
+            if d not in single:
+                inside[d] = clamped(_padded(sub, ranges, turns, values), shape[d], first)
+                continue
             a = affine_of(sub)
-            if _is_inside(sub, extent, ranges, turns):
-                inside.append(sub)
-            elif reads_of(sub):
-                inside.append(clamped(_padded(sub, ranges, turns, values), extent))
-            elif a is None or a.terms or not turns.keys().isdisjoint(a.const.symbols()):
-                inside.append(clamped(sub, extent))
-            else:  # an element that may not be there: then there are no points
-                only = _one(new_index(d), a.const, extent)
-                ranges = {**ranges, only.name: only}
-                inside.append(typed.IndexValue(only.name, INT64))
+            assert a is not None
+            only = _one(new_index(d), a.const, shape[d])
+            ranges = {**ranges, only.name: only}
+            inside[d] = typed.IndexValue(only.name, INT64)
         subs = tuple(inside)
     value = g.choose(cond, value, g.number(0, value.dtype))
     return Gathered(subs, value, _ordered(subs, ranges))
+
+
+def _is_single(e: Expr, turns: Mapping[str, Interval]) -> bool:
+    """Whether a subscript is one number for all points and turns."""
+    a = affine_of(e)
+    return a is not None and not a.terms and turns.keys().isdisjoint(a.const.symbols())
+
+
+def _has_elements(extent: Size, ranges: Iterable[Range]) -> bool:
+    """Whether there is an element wherever there is a point."""
+    return is_nonnegative(extent - 1) or any(
+        not r.is_guess and is_nonnegative(extent - r.extent) for r in ranges
+    )
+
+
+def _cut(subs: Sequence[Expr], ranges: Mapping[str, Range]) -> Range | None:
+    """Return a range that may end before its first value, of none that is a subscript if so."""
+    names = {e.name for e in subs if isinstance(e, typed.IndexValue)}
+    plain = [r for r in ranges.values() if r.bounds is None and not r.is_guess]
+    return next((r for r in plain if r.name not in names), next(iter(plain), None))
 
 
 def _one(name: str, at: Size, extent: Size) -> Range:
@@ -234,11 +272,14 @@ def _padded(
     return typed.Builtin(PAD, (e, typed.Lit(0, e.dtype)), e.dtype)
 
 
-def clamped(e: Expr, extent: Size) -> Expr:
-    """Return a subscript that stays inside where its guard does not hold: there 0 is added."""
+def clamped(e: Expr, extent: Size, first: Expr = _ZERO) -> Expr:
+    """Return a subscript that stays inside where its guard does not hold: there 0 is added.
+
+    first: the 0, or an index that has no other value.
+    """
     if isinstance(e, typed.Lit):
         return e
-    last, first = g.size(extent - 1), typed.Lit(0, INT64)
+    last = g.size(extent - 1)
     match e:
         case typed.Builtin("min", (typed.Builtin("max", (_, a)), b)) if (a, b) == (first, last):
             return e

@@ -133,6 +133,22 @@ def test_a_place_that_only_a_guard_makes_readable_is_read_where_it_is() -> None:
     np.testing.assert_array_equal(d_e, [0, 0, 0, 0, 3])
 
 
+def test_nothing_is_put_into_a_tensor_without_elements() -> None:
+    """A guard that never holds lets data be subscripts of what has no elements, compiled too."""
+    f = define("""def f(float(E, D) A, int32(N) I, float(N) B) -> (O) {
+      O(i, d) = B(i) > 0 ? A(I(i), d) : B(i) }""")
+    places = np.array([0, 2, -3, 7], np.int32)
+    for e, wins in ((0, []), (3, [0, 1])):
+        b = np.full(4, -1, np.float32)
+        b[wins] = 1
+        _, pull = f.vjp(np.ones((e, 2), np.float32), places, b)
+        wanted = np.zeros((e, 2))
+        wanted[places[wins]] = 1
+        gradients = pull(np.ones((4, 2), np.float32))
+        np.testing.assert_array_equal(gradients.d_A, wanted)
+        np.testing.assert_array_equal(gradients.d_B, np.where(b > 0, 0, 2))
+
+
 @sampled("i, j", ["iy", "yx", "xy", "ij"], keep=2)
 def test_gradient_under_a_guard_does_not_depend_on_names_of_indices(
     i: str, j: str, rng: np.random.Generator

@@ -46,6 +46,16 @@ FOUND = {
         def f(uint64(N) I, float(N) A) -> (T, O) {
           T(i) min=! I(i) where i in 2:N  T(i) = uint64(T(i) / 2)  C(i) = I(i) > 1 where i in 1:N
           C(i) = C(i) && I(i) < 3  O(i) = C(i) ? A(i) * A(i) * A(i) : A(i) }""",
+    "a clamped element is of none": """
+        def f(float(0) A, int32(N) X, float(N) B) -> (O) { O(i) = B(i) > 99 ? A(X(i)) : B(i) }""",
+    "a clamped element is of none, and there is no range": """
+        def f(float(0) A, int32(1) I, float b) -> (O) { O = b > 99 ? A(I(0)) : b * b }""",
+    "a clamped element is of none, of a ragged range": """
+        def f(float(0) A, int32(N) X, float(N) B) -> (O) {
+          O(i) +=! B(j) > 99 ? A(X(j)) : B(j) * B(j) where i in 0:N, j in X(i):N }""",
+    "a clamped element is of none, of as many as a size says": """
+        def f(float(N) A) -> (O) {
+          O(i) = A(i) * A(N - 1 - i) where i in max(1, N - 5):N / 4 + 1 }""",
 }
 
 
