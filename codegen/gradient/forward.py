@@ -64,12 +64,13 @@ def with_forward(
     needed -= {line.target for line in walk(back)} - versions.in_place  # computed turn by turn
     again: list[Part] = []
     kept: set[str] = set()
-    for s in reversed([n for n in versions.nodes if isinstance(n, VersionStep)]):
+    made = [n for n in versions.nodes if isinstance(n, VersionStep)]
+    hard = {s.target for s in made if not _is_pointwise(s) or s.base is not None or s.is_passing}
+    hard |= inside.union(compared)
+    for s in reversed(made):
         if s.target not in needed or s.target in finals:
             continue
-        is_again = _is_pointwise(s) and s.base is None and not s.is_passing
-        is_again &= s.target not in compared
-        if is_again and s.target in versions.exact - inside:
+        if s.target in versions.exact - hard:  # every step that makes it is pointwise
             again = [*lines_of(s, versions), *again]
             needed |= {r.tensor for r in reads_in(s)}
         else:

@@ -56,6 +56,10 @@ FOUND = {
     "a clamped element is of none, of as many as a size says": """
         def f(float(N) A) -> (O) {
           O(i) = A(i) * A(N - 1 - i) where i in max(1, N - 5):N / 4 + 1 }""",
+    "a statement without points goes on from what is computed again": """
+        def f(float(1) A, float(N) B) -> (O) {
+          T(i) = A(i) * A(i)  T(i) *= B(p) where i in 1:min(1, N), p in 0:N
+          O(i) = T(i) * T(i) }""",
 }
 
 
