@@ -25,6 +25,7 @@ from tcdsl.codegen.gradient.gather import gathered
 from tcdsl.codegen.gradient.known import is_trivial, with_known
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.pull import Share, pull
+from tcdsl.codegen.gradient.tidy import without_nothing
 from tcdsl.codegen.gradient.versions import (
     Local,
     Node,
@@ -191,14 +192,14 @@ class Backward(Adjoints):
             known = typed.Read(s.target, s.subs, s.value.dtype)
             value = with_known(value, s.value, known)
         names = frozenset(self.taken - {r.name for r in s.ranges})
-        name = self._adjoint(source)
         found = gathered(
             s, share.read, value, share.guard, v.shape, names, self._around, self.values
         )
-        lines = [Line(name, x.subs, "+=", x.value, x.ranges) for x in found]
-        if not lines:  # a range of numbers is empty
-            nothing = g.number(0, value.dtype)
-            lines = [Line(name, self.at(source), "+=", nothing, self.box(source))]
+        lines = without_nothing([Line("", x.subs, "+=", x.value, x.ranges) for x in found])
+        if not lines:  # an extent is the number 0, a condition never holds
+            return []
+        name = self._adjoint(source)
+        lines = [replace(line, target=name) for line in lines]
         return self._add(lines, source, zeros, in_loop=in_loop)
 
     def _to_base(

@@ -132,13 +132,19 @@ def tidied(parts: Sequence[Part], taken: Collection[str]) -> list[Part]:
         if isinstance(part, Loop):
             out.append(replace(part, body=tuple(tidied(part.body, taken))))
             continue
-        domain = {r.name: r.values for r in part.ranges}
-        value = _conditions(map_typed(part.value, _subscripts), domain, frozenset())
+        value = _decided(part)
         subs = tuple(folded(map_typed(e, _subscripts)) for e in part.subs)
         value = map_typed(value, lambda e: _spelled(e, taken))
         ranges = with_bounds(part.ranges, lambda e: folded(map_typed(e, _subscripts)))
         out.append(replace(part, subs=subs, value=value, ranges=ranges))
     return out
+
+
+def without_nothing(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines that add something: not those under a condition that never holds."""
+    return [
+        x for x in lines if not (isinstance(x.value, typed.Select) and g.is_number(_decided(x), 0))
+    ]
 
 
 def bounded(
@@ -238,6 +244,12 @@ def _conditions(e: Expr, domain: Mapping[str, Interval], known: Set[Expr]) -> Ex
             return replace(e, operand=inner)
         case _:
             return map_operands(e, lambda x: _conditions(x, domain, known))
+
+
+def _decided(line: Line) -> Expr:
+    """Return the value of a line without comparisons that its ranges decide."""
+    domain = {r.name: r.values for r in line.ranges}
+    return _conditions(map_typed(line.value, _subscripts), domain, frozenset())
 
 
 def _conjuncts(cond: Expr) -> list[Expr]:

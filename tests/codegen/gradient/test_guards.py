@@ -149,6 +149,13 @@ def test_nothing_is_put_into_a_tensor_without_elements() -> None:
         np.testing.assert_array_equal(gradients.d_B, np.where(b > 0, 0, 2))
 
 
+def test_a_share_under_a_condition_that_never_holds_is_no_line() -> None:
+    text = """def f(float(N) A, int32(N) I) -> (O) {
+      T(i) = A(i) * A(i)  O(i) = A(i) + (i >= 0 ? A(i) : A(I(i)) * T(I(i))) }"""
+    lines = differentiated(text).gradient.text.splitlines()
+    assert [x.strip() for x in lines[1:-1]] == ["d_A(i) +=! 2.0 * d_O(i)"]
+
+
 @sampled("i, j", ["iy", "yx", "xy", "ij"], keep=2)
 def test_gradient_under_a_guard_does_not_depend_on_names_of_indices(
     i: str, j: str, rng: np.random.Generator
