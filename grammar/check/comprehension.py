@@ -59,15 +59,19 @@ class Comprehension:
         """What the text calls the target."""
         return self.node.target.name
 
-    def facts(self, value: Size) -> tuple[Size, ...]:
+    def facts(self, value: Size, *, of_elements: bool = False) -> tuple[Size, ...]:
         """Return sizes that ragged ranges make >= 0 at every point, to judge a subscript by.
 
+        of_elements: at every element that is written, whether anything is reduced into it or not.
         Data may change and says nothing, nor do other ranges of what depends on it: it is checked.
         """
         if not self.unbounded.isdisjoint(value.symbols()):
             return ()
         found: list[Size] = []
+        left_out = self._reduced() if of_elements else ()
         for name, clause in self.ragged.items():
+            if name in left_out:
+                continue
             at = Size.symbol(name, signed=True)
             sides = (at - clause.low, clause.high - 1 - at)
             found += [s for s in sides if not any(x.startswith("?") for x in s.symbols())]
@@ -77,11 +81,19 @@ class Comprehension:
         """Whether an index with a ragged range is in a value: none of its ends need be taken."""
         return not self.ragged.keys().isdisjoint(value.symbols())
 
-    def extents(self) -> tuple[Size, ...]:
-        """Return the number of values of each index that has as many at all points, less one."""
+    def _reduced(self) -> frozenset[str]:
+        return frozenset(x.name for x in self.scope.indices.values() if x.kind == "reduction")
+
+    def extents(self, *, of_elements: bool = False) -> tuple[Size, ...]:
+        """Return the number of values of each index that has as many at all points, less one.
+
+        of_elements: of the indices on the left alone. What is written is there to be started, or to
+        be added to, where nothing is reduced into it too.
+        """
         lasts = []
+        left_out = self._reduced() if of_elements else ()
         for index in self.scope.indices.values():
-            if index.name in self.ragged:
+            if index.name in self.ragged or index.name in left_out:
                 continue
             at = self.domain[index.name]
             assert at.low is not None
@@ -89,16 +101,23 @@ class Comprehension:
             lasts.append(at.high - at.low)
         return tuple(lasts)
 
-    def prover(self) -> Prover:
-        """Return what is known at the points of the statement."""
+    def prover(self, *, of_elements: bool = False) -> Prover:
+        """Return what is known at the points of the statement, or at the elements it writes."""
         turns = self.state.turns.values()
         lasts = (x.high - x.low for x in turns if x.low is not None and x.high is not None)
         known = self.domain | self.typer.symbolic.unknowns
-        return Prover(known, (*self.extents(), *lasts), self.state.turns)
+        extents = self.extents(of_elements=of_elements)
+        return Prover(known, (*extents, *lasts), self.state.turns)
 
-    def demand(self, size: Size, message: str, span: Span | None) -> bool:
-        """Make calls check size >= 0 unless the statement has no point; False: always wrong."""
+    def demand(
+        self, size: Size, message: str, span: Span | None, *, of_elements: bool = False
+    ) -> bool:
+        """Make calls check size >= 0 unless the statement has no point; False: always wrong.
+
+        of_elements: unless it writes no element.
+        """
         if is_nonnegative(-size - 1):
             return False
-        empty = [-last - 1 for last in self.extents() if not is_nonnegative(last)]
+        extents = self.extents(of_elements=of_elements)
+        empty = [-last - 1 for last in extents if not is_nonnegative(last)]
         return self.state.demand(maximum(size, *empty), message, span)

@@ -177,12 +177,11 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
     """
     if work.target.dims is None:
         return _grow(work)
-    prover = work.prover()
+    prover = work.prover(of_elements=True)
     checked = []
     for d, (value, extent) in enumerate(zip(work.symbolic_subs, work.target.dims, strict=True)):
-        open_sides = [
-            x for x in (value, extent - 1 - value) if not prover.holds(x, work.facts(value))
-        ]
+        facts = work.facts(value, of_elements=True)
+        open_sides = [x for x in (value, extent - 1 - value) if not prover.holds(x, facts)]
         is_sure = [_demand_inside(work, d, side, prover) for side in open_sides]  # all of them
         checked.append(not all(is_sure))
     return tuple(checked)
@@ -258,6 +257,6 @@ def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> b
         f"but has {work.target.dims[d]} elements"
     )
     at_sub = (work.node.target.subs or ())[d].span
-    if not work.demand(worst, message, at_sub):
+    if not work.demand(worst, message, at_sub, of_elements=True):
         raise FaultError("TC208", message, at_sub, "", declared_here(work.target))
     return True

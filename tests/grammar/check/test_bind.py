@@ -9,7 +9,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32
-from tcdsl.grammar.types.typed import CheckedDef
+from tcdsl.grammar.types.typed import CheckedDef, Statement
 
 MM = "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 
@@ -83,6 +83,30 @@ def test_a_constraint_of_a_statement_without_points_does_not_refuse() -> None:
     assert bind(checked(text), [(0,), (0,)]) == {"N": 0, "M": 0}
     with pytest.raises(ShapeError):
         bind(checked(text), [(0,), (1,)])
+
+
+@pytest.mark.parametrize("op", ["+=!", "+=", "max="])
+def test_elements_are_inside_though_nothing_is_reduced_into_them(op: str) -> None:
+    """Kernels start them, or read and write them, before they look whether there is anything."""
+    start = "" if op == "+=!" else "H(i) = G(i) "
+    text = f"def f(float(T, K) V, float(N) G) -> (float(N) H) {{ {start}H(t) {op} V(t, k) }}"
+    for points in (2, 0):
+        assert "is written from 0 to T - 1, but has N elements" in message(
+            text, [(7, points), (5,)]
+        )
+    for shape in ((5, 0), (0, 2)):
+        assert bind(checked(text), [shape, (5,)])["N"] == 5
+
+
+def test_what_proves_that_a_range_is_not_empty_is_on_the_left() -> None:
+    """k in 0:E says nothing of E where a sum of no terms is added to element E - 1."""
+    text = (
+        "def f(float(T, E) V, float(E) G) -> (float(E) H)"
+        " { H(i) = G(i) H(clamp(t, 0, E - 1)) += V(t, k) }"
+    )
+    added = checked(text).body[1]
+    assert isinstance(added, Statement)
+    assert added.subs_checked == (True,)  # by the kernel, where it begins with an element
 
 
 def test_a_negative_extent_is_an_error_at_the_call() -> None:
