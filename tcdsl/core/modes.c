@@ -1,16 +1,21 @@
 /* What is on in this thread: recording, inference, hooks of what is kept, casts. */
 
+/* Write what a value says of a mode; gives what was so before. */
+static PyObject *switched(int *on, PyObject *value) {
+  int yes = PyObject_IsTrue(value), old = *on;
+  if (yes < 0) return NULL;
+  *on = yes;
+  return PyBool_FromLong(old);
+}
+
 static PyObject *m_is_grad_enabled(PyObject *m, PyObject *unused) {
   (void)m, (void)unused;
   return PyBool_FromLong(infers ? grad_said : grad_on);
 }
 
 static PyObject *m_set_grad_enabled(PyObject *m, PyObject *value) {
-  int yes = PyObject_IsTrue(value), *on = infers ? &grad_said : &grad_on, old = *on;
   (void)m;
-  if (yes < 0) return NULL;
-  *on = yes;
-  return PyBool_FromLong(old);
+  return switched(infers ? &grad_said : &grad_on, value);
 }
 
 static PyObject *m_is_inference_mode(PyObject *m, PyObject *unused) {
@@ -20,13 +25,12 @@ static PyObject *m_is_inference_mode(PyObject *m, PyObject *unused) {
 
 /* In inference mode nothing is recorded, whatever set_grad_enabled says. */
 static PyObject *m_set_inference_mode(PyObject *m, PyObject *value) {
-  int yes = PyObject_IsTrue(value), old = infers;
+  PyObject *old = switched(&infers, value);
   (void)m;
-  if (yes < 0) return NULL;
-  infers = yes;
-  grad_on = !yes;
+  if (!old) return NULL;
+  grad_on = !infers;
   grad_said = 0;
-  return PyBool_FromLong(old);
+  return old;
 }
 
 /* set_saving(hooks or None): of what this thread's calls keep from now on; gives those before. */
@@ -48,9 +52,6 @@ static PyObject *m_is_casting(PyObject *m, PyObject *unused) {
 }
 
 static PyObject *m_set_casting(PyObject *m, PyObject *value) {
-  int yes = PyObject_IsTrue(value), old = casting;
   (void)m;
-  if (yes < 0) return NULL;
-  casting = yes;
-  return PyBool_FromLong(old);
+  return switched(&casting, value);
 }

@@ -1,5 +1,12 @@
 /* What Python records of its own calls, says of tensors, and asks backward for. */
 
+/* Whether an argument is no tensor, which is an error. */
+static int is_other(PyObject *t) {
+  if (is_tensor(t)) return 0;
+  PyErr_SetString(PyExc_TypeError, "expected a Tensor");
+  return 1;
+}
+
 /* record(name, recipe, vjp, inputs, outputs, needs): outputs were made of inputs. */
 static PyObject *m_record(PyObject *m, PyObject *args) {
   PyObject *name, *recipe, *vjp, *inputs, *outputs, *in[MOST_INPUTS], *out[MOST_INPUTS];
@@ -85,10 +92,7 @@ static PyObject *m_set_base(PyObject *m, PyObject *args) {
    from now on. */
 static PyObject *m_apart(PyObject *m, PyObject *t) {
   (void)m;
-  if (!is_tensor(t)) {
-    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
-    return NULL;
-  }
+  if (is_other(t)) return NULL;
   PyObject *base = ((Tensor *)t)->base;
   if (base && base->ob_refcnt == 1) {
     ((Tensor *)t)->base = NULL;
@@ -100,10 +104,7 @@ static PyObject *m_apart(PyObject *m, PyObject *t) {
 /* written(tensor): its elements have changed. */
 static PyObject *m_written(PyObject *m, PyObject *t) {
   (void)m;
-  if (!is_tensor(t)) {
-    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
-    return NULL;
-  }
+  if (is_other(t)) return NULL;
   ((Tensor *)t)->head.storage->version++;
   return Py_NewRef(Py_None);
 }
@@ -111,10 +112,7 @@ static PyObject *m_written(PyObject *m, PyObject *t) {
 /* fresh(tensor): it is new, and what has been written into it was its making. */
 static PyObject *m_fresh(PyObject *m, PyObject *t) {
   (void)m;
-  if (!is_tensor(t)) {
-    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
-    return NULL;
-  }
+  if (is_other(t)) return NULL;
   ((Tensor *)t)->seen = ((Tensor *)t)->head.storage->version = 0;
   return Py_NewRef(Py_None);
 }
@@ -125,10 +123,7 @@ static PyObject *m_check_write(PyObject *m, PyObject *args) {
   int recorded;
   (void)m;
   if (!PyArg_ParseTuple(args, "Oi", &t, &recorded)) return NULL;
-  if (!is_tensor(t)) {
-    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
-    return NULL;
-  }
+  if (is_other(t)) return NULL;
   if (is_past_inference((Tensor *)t)) return NULL;
   return grad_on && may_write((Tensor *)t, recorded) < 0 ? NULL : Py_NewRef(Py_None);
 }
