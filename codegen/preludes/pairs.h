@@ -207,13 +207,7 @@ TC_FN tc_f64 tc_atan2_f64(tc_f64 y, tc_f64 x) {
   tc_f64 c = b1 ? 1.0 : b0 ? 0.5 : 0.0, part = c * large, num = small - part; /* exact */
   tc_f64 den = large + c * small, den_low = c * small - (den - large);
   tc_f64 inverse = 1.0 / den, t = num * inverse;
-  tc_f64 t_low = (tc_rest_f64(num, t, den) - t * den_low) * inverse, z = t * t, w = z * z;
-  tc_f64 s = z * TC_POLY(f64, w, 3.33333333333329318027e-01, 1.42857142725034663711e-01,
-                         9.09088713343650656196e-02, 6.66107313738753120669e-02,
-                         4.97687799461593236017e-02, 1.62858201153657823623e-02);
-  s += w * TC_POLY(f64, w, -1.99999999998764832476e-01, -1.11111104054623557880e-01,
-                   -7.69187620504482999495e-02, -5.83357013379057348645e-02,
-                   -3.65315727442169155270e-02);
+  tc_f64 t_low = (tc_rest_f64(num, t, den) - t * den_low) * inverse, s = tc_bend_f64(t);
   tc_f64 angle = b1 ? 0x1.921fb54442d18p-1 : b0 ? 0x1.dac670561bb4fp-2 : 0.0;
   tc_f64 angle_low = b1 ? 0x1.1a62633145c07p-55 : b0 ? 0x1.a2b7f222f65e2p-56 : 0.0;
   /* quarters of the circle, less the angle or with it */
