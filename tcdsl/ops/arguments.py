@@ -31,6 +31,12 @@ def listed(given: Any) -> Any:
     return given.tolist() if isinstance(given, Tensor | np.generic | np.ndarray) else given
 
 
+def several(given: Any) -> tuple[Any, ...]:
+    """Return what is one number or several, `listed`, as several."""
+    given = listed(given)
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
 def asked_once(function: Function) -> Function:
     """Let a function of settings remember what it was asked, but of lists and tensors.
 

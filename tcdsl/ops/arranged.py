@@ -11,7 +11,7 @@ from typing import Any
 
 from tcdsl.core import Tensor, dtypes, empty
 from tcdsl.core.dtypes import DType
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import listed, several
 from tcdsl.ops.copies import flip, repeated_elements
 from tcdsl.ops.filling import rectangle, triangle
 from tcdsl.ops.indexing import gather, index_select
@@ -31,7 +31,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return a view with some dimensions at other places; the others keep their order."""
     if type(source) is int and type(destination) is int:
         return _moved_alone(input, source, destination)
-    given = [[d] if isinstance(d, int) else list(d) for d in map(listed, (source, destination))]
+    given = [list(several(d)) for d in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(
             "movedim: Invalid source or destination dims: source "
@@ -343,8 +343,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Return sums over the dimensions that a shape has not, or has once: broadcasting undone."""
-    given = listed(size[0]) if len(size) == 1 else size
-    shape = (given,) if isinstance(given, int) else tuple(given)
+    shape = several(size[0] if len(size) == 1 else size)
     behind = input.ndim - len(shape)
     wide = [d + behind for d, n in enumerate(shape) if n == 1 != input.shape[d + behind]]
     made: Tensor = input.sum(wide, keepdim=True) if wide else input

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from tcdsl.core import Tensor, made_by
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import listed, several
 from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import lower, wide
 from tcdsl.ops.copies import flip
@@ -95,10 +95,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    of_a, of_b = ([d] if isinstance(d, int) else list(d) for d in map(listed, dims))
-    if len(of_a) != len(of_b):
+    one, other = map(several, dims)
+    if len(one) != len(other):
         raise RuntimeError("both dimension lists should have same length")
-    of_a, of_b = [dim_of(d, a.ndim) for d in of_a], [dim_of(d, b.ndim) for d in of_b]
+    of_a, of_b = [dim_of(d, a.ndim) for d in one], [dim_of(d, b.ndim) for d in other]
     for i, j in zip(of_a, of_b, strict=True):
         if a.shape[i] != b.shape[j]:
             raise RuntimeError(

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes, is_casting, made_by, retyped
-from tcdsl.ops.arguments import listed, listed_as
+from tcdsl.ops.arguments import listed_as, several
 from tcdsl.ops.casting import widened
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.over import over
@@ -212,9 +212,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         flat = input.reshape(-1)
         rolled = _rolled(flat, operator.index(shifts), 0).view(input.shape)
         return made_by(rolled, "RollBackward0")
-    shifts, dims = listed(shifts), listed(dims)
-    each_shift = [shifts] if isinstance(shifts, int) else list(shifts)
-    each_dim = [dims] if isinstance(dims, int) else list(dims)
+    each_shift, each_dim = several(shifts), several(dims)
     if len(each_shift) != len(each_dim):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(each_shift)}, dims:{len(each_dim)}"
@@ -337,8 +335,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 @listed_as("repeats")
 def repeat(input: Tensor, *sizes: Any) -> Tensor:
     """Repeat a tensor along each dimension."""
-    given = listed(sizes[0]) if len(sizes) == 1 else sizes
-    wanted = (given,) if isinstance(given, int) else tuple(given)
+    wanted = several(sizes[0] if len(sizes) == 1 else sizes)
     if len(wanted) < input.ndim:
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "

@@ -8,7 +8,7 @@ from functools import cache
 
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import DType, float32
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
@@ -203,8 +203,8 @@ def layer_norm(
     eps : float
         Added to the variance.
     """
-    given = normalized_shape if isinstance(normalized_shape, tuple) else listed(normalized_shape)
-    last = (given,) if isinstance(given, int) else tuple(given)
+    size = normalized_shape
+    last = tuple(size) if isinstance(size, tuple) else several(size)
     shape = tuple(input.shape)
     if shape[len(shape) - len(last) :] != last:
         raise RuntimeError(

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Size, Tensor, dtypes, empty, made_by
-from tcdsl.ops.arguments import listed, listed_as
+from tcdsl.ops.arguments import listed_as, several
 from tcdsl.ops.arranged import movedim, repeat_interleave, triu_indices
 from tcdsl.ops.copies import beside_zeros, repeat
 from tcdsl.ops.filling import arange_of_integers
@@ -38,9 +38,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 def broadcast_shapes(*shapes: Any) -> Any:
     """Return the shape to which shapes, or sizes, broadcast."""
-    return Size(
-        broadcast_shape([(s,) if isinstance(s, int) else tuple(s) for s in map(listed, shapes)])
-    )
+    return Size(broadcast_shape([several(s) for s in shapes]))
 
 
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:

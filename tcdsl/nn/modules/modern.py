@@ -10,7 +10,7 @@ from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 
 __all__ = ["GELU", "Hardsigmoid", "Hardswish", "Mish", "RMSNorm", "SiLU"]
 
@@ -112,9 +112,7 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = listed(normalized_shape)
-        shape = (shape,) if isinstance(shape, int) else shape
-        self.normalized_shape = tuple(shape)
+        self.normalized_shape = several(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         there = Parameter(blank(self.normalized_shape)) if elementwise_affine else None

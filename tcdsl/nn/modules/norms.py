@@ -10,7 +10,7 @@ from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm"]
 
@@ -49,9 +49,7 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = listed(normalized_shape)
-        shape = (shape,) if isinstance(shape, int) else shape
-        self.normalized_shape = tuple(shape)
+        self.normalized_shape = several(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, is_there in (("weight", True), ("bias", bias)):
