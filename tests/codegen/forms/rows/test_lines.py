@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -170,15 +170,25 @@ def turned(dtype: str) -> Iterator[Problem]:
             yield problem(COPY.format(t=dtype), placed(x, 3), outs=outs)
 
 
-def held_turned(dtype: str, cc: Compiler | None = None, machine: Machine | None = None) -> None:
-    first = next(turned(dtype))
-    spec = any_strides(first)
-    unit = compiler.lower(first.program, spec, Config(), machine or detect(), first.sizes, "k")
+def held_by(
+    word: str,
+    config: Config,
+    cases: Callable[[], Iterator[Problem]],
+    cc: Compiler | None,
+    machine: Machine | None,
+) -> None:
+    """Hold what one executable for any sizes gives against the reference; word: what it calls."""
+    first, machine = next(cases()), machine or detect()
+    unit = compiler.lower(first.program, any_strides(first), config, machine, first.sizes, "k")
     text = compiler.emit_c(unit)
-    assert "tc_across_" in text
-    address = load(compile_source(Source("across", text), cc), "k").address
-    for p in turned(dtype):
+    assert word in text
+    address = load(compile_source(Source("lines", text), cc), "k").address
+    for p in cases():
         np.testing.assert_array_equal(call(address, p, 2, RNG)[0], expected(p)[0])
+
+
+def held_turned(dtype: str, cc: Compiler | None = None, machine: Machine | None = None) -> None:
+    held_by("tc_across_", Config(), lambda: turned(dtype), cc, machine)
 
 
 @pytest.mark.cc
@@ -235,15 +245,7 @@ def past(dtype: str) -> Iterator[Problem]:
 
 
 def held_past(dtype: str, cc: Compiler | None = None, machine: Machine | None = None) -> None:
-    first = next(past(dtype))
-    config = Config.of({"g0.stream": True})
-    machine = machine or detect()
-    unit = compiler.lower(first.program, any_strides(first), config, machine, first.sizes, "k")
-    text = compiler.emit_c(unit)
-    assert "tc_past_" in text
-    address = load(compile_source(Source("past", text), cc), "k").address
-    for p in past(dtype):
-        np.testing.assert_array_equal(call(address, p, 2, RNG)[0], expected(p)[0])
+    held_by("tc_past_", Config.of({"g0.stream": True}), lambda: past(dtype), cc, machine)
 
 
 @pytest.mark.cc
