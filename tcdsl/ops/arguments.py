@@ -31,10 +31,10 @@ def listed(given: Any) -> Any:
     return given.tolist() if isinstance(given, Tensor | np.generic | np.ndarray) else given
 
 
-def several(given: Any) -> tuple[Any, ...]:
-    """Return what is one number or several, `listed`, as several."""
+def several(given: Any, count: int = 1) -> tuple[Any, ...]:
+    """Return what is one number or several, `listed`, as several: one is each of so many."""
     given = listed(given)
-    return (given,) if isinstance(given, int) else tuple(given)
+    return (given,) * count if isinstance(given, int) else tuple(given)
 
 
 def asked_once(function: Function) -> Function:

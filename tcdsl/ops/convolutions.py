@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 from tcdsl.ops.casting import lower
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.forms import Forms
@@ -71,10 +71,7 @@ def _of_one_group(
 
 def each(value: Each, rank: int, name: str) -> tuple[int, ...]:
     """Return a number for each dimension."""
-    value = listed(value)
-    if isinstance(value, int):
-        return (value,) * rank
-    found = tuple(int(v) for v in value)
+    found = tuple(int(v) for v in several(value, rank))
     if len(found) == 1:
         found *= rank
     if len(found) != rank:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
-from tcdsl.ops.arguments import asked_once, listed
+from tcdsl.ops.arguments import asked_once, several
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import permute, transpose
@@ -19,8 +19,8 @@ Pair = int | Sequence[int]
 
 
 def _two(value: Pair) -> tuple[int, int]:
-    value = listed(value)
-    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[-1]))
+    numbers = several(value, 2)
+    return int(numbers[0]), int(numbers[-1])
 
 
 def _windows(

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor, dtypes, is_grad_enabled
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import listed, several
 from tcdsl.ops.joins import cat
 from tcdsl.ops.over import over
 from tcdsl.ops.pointwise import sub
@@ -150,9 +150,9 @@ def gradient(
     edge_order : {1, 2}
         How many neighbours the elements at the ends look at.
     """
-    dim, spacing = listed(dim), listed(spacing)
-    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    dims = [dim_of(d, input.ndim) for d in dims]
+    spacing = listed(spacing)
+    wanted = range(input.ndim) if dim is None else several(dim)
+    dims = [dim_of(d, input.ndim) for d in wanted]
     each = [spacing] * len(dims) if isinstance(spacing, int | float) else list(spacing)
     if len(each) != len(dims):
         raise RuntimeError(

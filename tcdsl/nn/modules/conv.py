@@ -11,7 +11,7 @@ from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.parameter import Parameter
 from tcdsl.nn.placed import blank, placed
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -21,12 +21,10 @@ MODES = ("zeros", "reflect", "replicate", "circular")
 
 def each(value: Size, dims: int) -> tuple[int, ...]:
     """Return a size for each of some dimensions."""
-    value = listed(value)
-    if isinstance(value, int):
-        return (value,) * dims
-    if len(value) != dims:
-        raise ValueError(f"expected one number or {dims}, got {tuple(value)}")
-    return tuple(value)
+    sizes = several(value, dims)
+    if len(sizes) != dims:
+        raise ValueError(f"expected one number or {dims}, got {sizes}")
+    return sizes
 
 
 class _Conv(Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 
 __all__ = [
     "CircularPad1d",
@@ -42,8 +42,7 @@ class _Pad(Module):
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__()
         count = 2 * self.dims
-        padding = listed(padding)
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        self.padding = several(padding, count)
         if len(self.padding) != count:
             raise ValueError(f"expected one number or {count}, got {self.padding}")
 

@@ -8,7 +8,7 @@ from typing import Any
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
-from tcdsl.ops.arguments import listed
+from tcdsl.ops.arguments import several
 
 __all__ = [
     "AvgPool1d",
@@ -101,12 +101,6 @@ class MaxPool3d(_MaxPool):
     _pool = staticmethod(functional.max_pool3d)
 
 
-def _each(value: Size, dims: int) -> tuple[int, ...]:
-    """Return a number for each dimension."""
-    value = listed(value)
-    return (value,) * dims if isinstance(value, int) else tuple(value)
-
-
 class _MaxUnpool(Module):
     """Put elements where a max pool has found them; 0 elsewhere.
 
@@ -121,9 +115,9 @@ class _MaxUnpool(Module):
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
-        self.kernel_size = _each(kernel_size, self._dims)
-        self.stride = _each(kernel_size if stride is None else stride, self._dims)
-        self.padding = _each(padding, self._dims)
+        self.kernel_size = several(kernel_size, self._dims)
+        self.stride = several(kernel_size if stride is None else stride, self._dims)
+        self.padding = several(padding, self._dims)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """Put the elements of input at indices; output_size tells sizes that pool to the same."""
@@ -219,7 +213,7 @@ class AvgPool1d(_AvgPool):
         count_include_pad: bool = True,
     ) -> None:
         step = kernel_size if stride is None else stride
-        k, s, p = (_each(size, 1) for size in (kernel_size, step, padding))
+        k, s, p = (several(size) for size in (kernel_size, step, padding))
         super().__init__(k, s, p, ceil_mode, count_include_pad)
 
 
