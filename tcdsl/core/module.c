@@ -5,8 +5,11 @@
 #include <time.h>
 #include <string.h>
 #include "core/core.h"
+#include "core/idle.c"
 #include "core/tensor.c"
 #include "core/node.c"
+#include "core/recipe.c"
+#include "core/keep.c"
 #include "core/face.c"
 #include "core/operators.c"
 #include "core/op.c"
@@ -14,6 +17,7 @@
 #include "core/views.c"
 #include "core/function.c"
 #include "core/walk.c"
+#include "core/sums.c"
 #include "core/backward.c"
 #include "core/makers.c"
 #include "core/records.c"

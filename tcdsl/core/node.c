@@ -1,4 +1,4 @@
-/* Recipe and Node: what is recorded of a call. Nodes are freed without recursion, whatever their number. */
+/* Node: what is recorded of a call. Nodes are freed without recursion, whatever their number. */
 
 static int node_traverse(Node *n, visitproc visit, void *arg) {
   for (Py_ssize_t i = 0; i < n->ob_base.ob_size; i++) Py_VISIT(n->slot[i].o); /* its type lives for ever */
@@ -15,30 +15,19 @@ static int node_clear(Node *n) {
   return 0;
 }
 
-/* Nodes that died, by how many slots they have, as tensors are kept (tensor.c). */
 enum { IDLE_SLOTS = 8 };
-static Node *idle_nodes[IDLE_SLOTS + 1]; /* linked by link, and still of their type */
-static int n_idle_nodes[IDLE_SLOTS + 1];
+static Idle idle_nodes[IDLE_SLOTS + 1]; /* by how many slots they have */
 
 /* The memory of a node: whatever it holds is its maker's to fill. */
 static Node *node_alloc(int slots) {
-  Node *n = slots <= IDLE_SLOTS ? idle_nodes[slots] : NULL;
-  if (!n) return PyObject_GC_NewVar(Node, node_type, slots);
-  idle_nodes[slots] = n->link;
-  n_idle_nodes[slots]--;
-  n->ob_base.ob_base.ob_refcnt = 1;
-  return n;
+  Node *n = slots <= IDLE_SLOTS ? take_idle(idle_nodes + slots) : NULL;
+  return n ? n : PyObject_GC_NewVar(Node, node_type, slots);
 }
 
 static void node_free(Node *n) {
   PyTypeObject *type = Py_TYPE(n);
   Py_ssize_t slots = n->ob_base.ob_size;
-  if (type == node_type && slots <= IDLE_SLOTS && n_idle_nodes[slots] < MOST_IDLE) {
-    n->link = idle_nodes[slots];
-    idle_nodes[slots] = n;
-    n_idle_nodes[slots]++;
-    return;
-  }
+  if (type == node_type && slots <= IDLE_SLOTS && keep_idle(idle_nodes + slots, n)) return;
   PyObject_GC_Del(n);
   Py_DecRef((PyObject *)type);
 }
@@ -79,18 +68,6 @@ static Node *node_new(PyObject *name, Recipe *recipe, int n_in, int n_out) {
   n->is_traced = (unsigned char)is_traced;
   for (int i = 0; i < slots; i++) n->slot[i] = (Slot){NULL, 0};
   return n;
-}
-
-/* The gradients that a call would have to give, as bits; in *failed whether a view could not be renewed. */
-static tc_u64 needs_of(PyObject *const *in, int n, int *failed) {
-  tc_u64 needs = 0;
-  for (int i = 0; i < n; i++) {
-    if (!is_tensor(in[i])) continue;
-    int yes = is_tracked((Tensor *)in[i]);
-    *failed |= yes < 0;
-    if (yes > 0) needs |= (tc_u64)1 << i;
-  }
-  return needs;
 }
 
 /* ---- what the collector sees
@@ -155,98 +132,7 @@ static void hold(PyObject *value) {
   if (traverse && !is_type(value)) traverse(value, open_held, NULL);
 }
 
-/* Refuse to keep what was made in inference mode: not 0 with an error. */
-static int is_of_inference(const Tensor *t) {
-  if (!(t->head.flags & INFERENCE)) return 0;
-  PyErr_SetString(PyExc_RuntimeError,
-                  "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-                  "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
-                  "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
-  return 1;
-}
-
-/* Keep a value. Of an output, or of an input that is no leaf with a gradient, without what made it: an edge tells it.
- * Of the memory that was written over there is the copy made before, or a version that is no more. */
-static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *const *out, PyObject *before,
-                tc_u64 needs, int writes) {
-  if (what >= TAKE_OUTPUT) { /* under the node itself, so without its fn */
-    Tensor *t = (Tensor *)out[what - TAKE_OUTPUT];
-    *slot = (Slot){(PyObject *)alias_of(t), t->head.storage->version};
-    return slot->o ? 0 : -1;
-  }
-  int is_form = what >= TAKE_FORM;
-  PyObject *o = in[is_form ? what - TAKE_FORM : what];
-  if (!is_tensor(o))
-    *slot = (Slot){Py_NewRef(o), 0};
-  else if (is_form)
-    *slot = (Slot){(PyObject *)form_alone((Tensor *)o), 0};
-  else if (is_of_inference((Tensor *)o))
-    return -1;
-  else if (before && o == out[0])
-    *slot = (Slot){Py_NewRef(before), ((Tensor *)before)->head.storage->version};
-  else if (writes && ((Tensor *)o)->head.storage == ((Tensor *)out[0])->head.storage)
-    *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version - 1};
-  else if (((Tensor *)o)->fn || !(needs >> what & 1)) /* which may be written later, and then lead anywhere */
-    *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version};
-  else
-    *slot = (Slot){Py_NewRef(o), ((Tensor *)o)->head.storage->version};
-  return slot->o ? 0 : -1;
-}
-
-static int is_whole(unsigned char what) { return what < TAKE_FORM || what >= TAKE_OUTPUT; }
-static int is_packed(PyObject *o) { return py.packed && (PyObject *)Py_TYPE(o) == py.packed; }
-
-/* Let the thread's hooks have what a node keeps: what they give may hold anything, so the collector sees the node. */
-static int pack(Node *n) {
-  PyObject *hooks = Py_NewRef(saving);
-  int failed = 0;
-  open_node(n);
-  for (int k = 0; !failed && k < n->n_kept; k++) {
-    Slot *kept = kept_of(n) + k;
-    if (!is_whole(n->recipe->kept[k]) || !is_tensor(kept->o)) continue;
-    Tensor *tensor = alias_of((Tensor *)kept->o); /* hooks see whether it was recorded, but not by what: no cycle */
-    int what = n->recipe->kept[k], is_needed = what >= TAKE_OUTPUT || n->needs >> what & 1;
-    if (tensor && is_needed && is_float[number_of_type(&tensor->head)])
-      tensor->head.flags |= TENSOR_TRACKED | LEAF_REQUIRES;
-    PyObject *two[] = {hooks, (PyObject *)tensor};
-    PyObject *packed = tensor ? PyObject_Vectorcall(py.pack, two, 2, NULL) : NULL;
-    Py_DecRef((PyObject *)tensor);
-    failed = !packed;
-    if (failed) break;
-    Py_DecRef(kept->o);
-    kept->o = packed;
-  }
-  Py_DecRef(hooks);
-  return failed;
-}
-
-/* Record a call: who made the outputs at `made`, a bit each; before: a copy of what it wrote over, or NULL. */
-static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, PyObject *const *in, int n_in,
-                  PyObject *const *out, int n_out, tc_u64 made, PyObject *before, int writes) {
-  Node *n = node_new(name, recipe, n_in, n_out);
-  int failed = !n;
-  if (failed) return -1;
-  n->needs = needs;
-  n->vjp = vjp ? Py_NewRef(vjp) : NULL;
-  for (int i = 0; i < n_in; i++) {
-    if (!(needs >> i & 1)) continue;
-    Tensor *t = (Tensor *)in[i];
-    n->slot[i] = (Slot){Py_NewRef(t->fn ? (void *)t->fn : (void *)t), t->out_nr};
-    n->is_open |= is_open_edge(n->slot + i);
-  }
-  n->is_open = n->is_open || recording_backwards ? IS_OPEN : 0;
-  for (int k = 0; !failed && k < n->n_kept; k++)
-    failed = keep(kept_of(n) + k, recipe->kept[k], in, out, before, needs, writes);
-  for (int r = 0; !failed && n_out > 1 && r < n_out; r++)
-    failed = !(forms_of(n)[r].o = (PyObject *)form_alone((Tensor *)out[r]));
-  if (!failed && n->is_traced) failed = !(trace_of(n)->o = PyObject_CallFunction(py.trace, NULL));
-  if (!failed && saving) failed = pack(n);
-  if (n->is_open || vjp) track(n);
-  for (int r = 0; !failed && r < n_out; r++)
-    if (made >> r & 1) set_fn((Tensor *)out[r], (Node *)Py_NewRef(n), r);
-  Py_DecRef((PyObject *)n);
-  return failed ? -1 : 0;
-}
+/* ---- what Python sees */
 
 /* Make a node one of a type, which is taken over. */
 static void become(Node *n, PyTypeObject *type) {
@@ -325,98 +211,3 @@ static PyType_Slot node_slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_travers
 static PyType_Spec node_spec = {"tcdsl.core._core.Node", sizeof(Node), sizeof(Slot),
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 node_slots};
-
-/* ---- Recipe(vjp, taken, to, passed=(), narrow=None, takes_none=False, standing=0, large=None) */
-
-static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned char *to) {
-  Py_ssize_t n = tuple_length(tuple);
-  if (n < 0) return -1;
-  for (Py_ssize_t i = 0; i < n; i++) {
-    long long v = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-    if (v == -1 && PyErr_Occurred()) return -1;
-    if (i == most || v < low || v > high) {
-      PyErr_SetString(PyExc_ValueError, "a recipe has too many values, or one that is out of range");
-      return -1;
-    }
-    to[i] = (unsigned char)v;
-  }
-  return (int)n;
-}
-
-static PyObject *recipe_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", "takes_none", "standing", "large", NULL};
-  PyObject *vjp, *taken, *to, *passed = NULL, *narrow = Py_None, *large = Py_None;
-  int takes_none = 0;
-  unsigned long long standing = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOpKO", names, &vjp, &taken, &to, &passed, &narrow, &takes_none,
-                                   &standing, &large))
-    return NULL;
-  Recipe *r = (Recipe *)PyType_GenericAlloc(type, 0);
-  if (!r) return NULL;
-  r->vjp = vjp == Py_None ? NULL : Py_NewRef(vjp);
-  r->narrow = narrow == Py_None ? NULL : Py_NewRef(narrow);
-  r->large = large == Py_None ? NULL : Py_NewRef(large);
-  r->takes_none = takes_none;
-  r->standing = standing;
-  r->n_taken = read_bytes(taken, MOST_TAKEN, 0, 255, r->taken);
-  r->n_to = read_bytes(to, MOST_INPUTS, -1, MOST_INPUTS - 1, (unsigned char *)r->to);
-  r->n_passed = passed ? read_bytes(passed, MOST_INPUTS, 0, MOST_INPUTS - 1, (unsigned char *)r->passed) : 0;
-  if (r->n_taken < 0 || r->n_to < 0 || r->n_passed < 0) {
-    Py_DecRef((PyObject *)r);
-    return NULL;
-  }
-  for (int i = 0; i < r->n_taken; i++) {
-    int is_known = r->taken[i] >= TAKE_GRAD;
-    for (int k = 0; !is_known && k < r->n_kept; k++) is_known = r->kept[k] == r->taken[i];
-    if (!is_known) r->kept[r->n_kept++] = r->taken[i];
-  }
-  return (PyObject *)r;
-}
-
-static int recipe_traverse(Recipe *r, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(r));
-  Py_VISIT(r->vjp);
-  Py_VISIT(r->narrow);
-  Py_VISIT(r->large);
-  return 0;
-}
-
-static int recipe_clear(Recipe *r) {
-  Py_CLEAR(r->vjp);
-  Py_CLEAR(r->narrow);
-  Py_CLEAR(r->large);
-  Py_CLEAR(r->name);
-  return 0;
-}
-
-static void recipe_dealloc(Recipe *r) {
-  PyTypeObject *type = Py_TYPE(r);
-  PyObject_GC_UnTrack(r);
-  recipe_clear(r);
-  PyObject_GC_Del(r);
-  Py_DecRef((PyObject *)type);
-}
-
-/* recipe.named(name): the same, of nodes that have this name. */
-static PyObject *recipe_named(Recipe *r, PyObject *name) {
-  Recipe *made = (Recipe *)PyType_GenericAlloc(recipe_type, 0);
-  if (!made) return NULL;
-  PyObject head = made->ob_base;
-  *made = *r;
-  made->ob_base = head;
-  if (r->vjp) Py_NewRef(r->vjp);
-  if (r->narrow) Py_NewRef(r->narrow);
-  if (r->large) Py_NewRef(r->large);
-  made->name = Py_NewRef(name);
-  return (PyObject *)made;
-}
-
-static PyMethodDef recipe_methods[] = {{"named", FAST(recipe_named), METH_O, NULL}, {NULL, NULL, 0, NULL}};
-static PyType_Slot recipe_slots[] = {{Py_tp_new, recipe_new},
-                                     {Py_tp_methods, recipe_methods},
-                                     {Py_tp_dealloc, recipe_dealloc},
-                                     {Py_tp_traverse, recipe_traverse},
-                                     {Py_tp_clear, recipe_clear},
-                                     {0, NULL}};
-static PyType_Spec recipe_spec = {"tcdsl.core._core.Recipe", sizeof(Recipe), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, recipe_slots};

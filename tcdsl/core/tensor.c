@@ -4,28 +4,10 @@ static inline void track(void *o) {
   if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
 }
 
-/* Tensors that died, for the next ones: what the allocator and the collector's count of objects ask is half of what a
- * tensor costs. The collector does not count those that live again, and they are few. */
-enum { MOST_IDLE = 64 };
-static Tensor *idle; /* linked by fn, and still of their type */
-static int n_idle;
+static Idle idle_tensors;
 
-/* A tensor without memory. The collector sees it only once it can be part of a cycle: see track. */
-static Tensor *tensor_alloc(int nd) {
-  Tensor *t = idle;
-  if (t) {
-    idle = (Tensor *)t->fn;
-    n_idle--;
-    t->head.ob_base.ob_refcnt = 1;
-  } else if (!(t = PyObject_GC_New(Tensor, tensor_type)))
-    return NULL;
-  t->head.data = NULL;
-  t->head.storage = NULL;
-  t->head.flags = 0;
-  t->fn = NULL;
-  t->grad = t->base = t->hooks = t->dict = t->weak = NULL;
-  t->seen = 0;
-  t->out_nr = 0;
+/* A tensor with room for a rank; steals it. */
+static Tensor *with_room(Tensor *t, int nd) {
   t->head.dims = t->room;
   if (nd > INLINE_DIMS && !(t->head.dims = malloc(2 * (size_t)nd * sizeof(tc_i64)))) {
     t->head.dims = t->room;
@@ -35,18 +17,25 @@ static Tensor *tensor_alloc(int nd) {
   return t;
 }
 
+/* A tensor without memory. The collector sees it only once it can be part of a cycle: see track. */
+static Tensor *tensor_alloc(int nd) {
+  Tensor *t = take_idle(&idle_tensors);
+  if (!t && !(t = PyObject_GC_New(Tensor, tensor_type))) return NULL;
+  t->head.data = NULL;
+  t->head.storage = NULL;
+  t->head.flags = 0;
+  t->fn = NULL;
+  t->grad = t->base = t->hooks = t->dict = t->weak = NULL;
+  t->seen = 0;
+  t->out_nr = 0;
+  return with_room(t, nd);
+}
+
 /* An instance of a Python subclass may have slots of its own, which its allocator clears. */
 static Tensor *subclass_alloc(PyTypeObject *type, int nd) {
   if (type == tensor_type) return tensor_alloc(nd);
   Tensor *t = (Tensor *)PyType_GenericAlloc(type, 0);
-  if (!t) return NULL;
-  t->head.dims = t->room;
-  if (nd > INLINE_DIMS && !(t->head.dims = malloc(2 * (size_t)nd * sizeof(tc_i64)))) {
-    t->head.dims = t->room;
-    Py_DecRef((PyObject *)t);
-    return (Tensor *)PyErr_NoMemory();
-  }
-  return t;
+  return t ? with_room(t, nd) : NULL;
 }
 
 /* The flags of what is made now, beside its own. */
@@ -220,12 +209,7 @@ static void tensor_dealloc(Tensor *t) {
   if (t->fn || t->grad || t->base || t->hooks || t->dict) tensor_clear(t);
   Py_DecRef((PyObject *)t->head.storage);
   if (t->head.dims != t->room) free(t->head.dims);
-  if (type == tensor_type && n_idle < MOST_IDLE) {
-    t->fn = (Node *)idle;
-    idle = t;
-    n_idle++;
-    return;
-  }
+  if (type == tensor_type && keep_idle(&idle_tensors, t)) return;
   PyObject_GC_Del(t);
   Py_DecRef((PyObject *)type);
 }
