@@ -1,17 +1,8 @@
 """Linear algebra, as PyTorch's `torch.linalg` has it."""
 
 from tcdsl.ops.between import powers as vander
-from tcdsl.ops.decompositions import (
-    cholesky_ex,
-    inv_ex,
-    lu,
-    lu_factor,
-    lu_factor_ex,
-    lu_solve,
-    matrix_exp,
-)
 from tcdsl.ops.factors import orgqr as householder_product
-from tcdsl.ops.linear_algebra import (
+from tcdsl.ops.linalg import (
     LinAlgError,
     cholesky,
     cond,
@@ -41,6 +32,15 @@ from tcdsl.ops.linear_algebra import (
     tensorsolve,
     vecdot,
     vector_norm,
+)
+from tcdsl.ops.lu import (
+    cholesky_ex,
+    inv_ex,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    matrix_exp,
 )
 from tcdsl.ops.symmetric import ldl_factor, ldl_factor_ex, ldl_solve
 

@@ -39,7 +39,9 @@ FAMILIES = (
     "segments",
     "sorting",
     "dropout",
-    "linalg",
+    "decompositions",
+    "matrix_powers",
+    "determinants",
     "systems",
     "factors",
     "windows",
@@ -60,11 +62,11 @@ FAMILIES = (
     "patches",
     "attention",
     "composed",
-    "linear_algebra",
+    "linalg",
     "further_names",
     "cells",
     "lowrank",
-    "decompositions",
+    "lu",
 )
 for _name in FAMILIES:
     importlib.import_module(f"tcdsl.ops.{_name}")

@@ -9,10 +9,10 @@ from tcdsl.core import Tensor
 from tcdsl.ops.activations import hardshrink
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_max_pool1d
 from tcdsl.ops.copies import pad
-from tcdsl.ops.decompositions import lu_solve as _solve_by_factors
 from tcdsl.ops.distances import pairwise_distance
 from tcdsl.ops.factors import btriunpack
-from tcdsl.ops.linear_algebra import matrix_norm
+from tcdsl.ops.lu import lu_solve as _solve_by_factors
+from tcdsl.ops.matrix_norms import matrix_norm
 from tcdsl.ops.products import bilinear
 from tcdsl.ops.results import result
 from tcdsl.ops.systems import trtrs

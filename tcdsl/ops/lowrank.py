@@ -6,7 +6,7 @@ from typing import Any
 
 from tcdsl.core import Tensor
 from tcdsl.ops import filling
-from tcdsl.ops.linear_algebra import qr, svd
+from tcdsl.ops.linalg import qr, svd
 from tcdsl.ops.table import publish
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
