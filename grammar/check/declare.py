@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tcdsl.grammar.check.expressions import Context, End, Typer
+from tcdsl.grammar.check.access import Context, End
+from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.scope import Frame, SilentError, StatementScope, Tensor, near
 from tcdsl.grammar.check.state import CheckState

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 
+from tcdsl.grammar.check.access import Access, Context, End
 from tcdsl.grammar.check.comprehension import Clause, Comprehension
-from tcdsl.grammar.check.expressions import Access, Context, End, Typer
+from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.guarded import bounds_of, left_open, report_guarded
 from tcdsl.grammar.check.ragged import (
     guide,

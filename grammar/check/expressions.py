@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 
 from tcdsl.grammar.check import operators
+from tcdsl.grammar.check.access import Access, Context
 from tcdsl.grammar.check.exact import Exact
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.padding import is_inside
@@ -30,64 +31,7 @@ from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT32, FLOAT64, INT32, I
 
 MAX_DEPTH = 300  # of nested expressions after names of `where` are replaced
 MAX_NODES = 50_000  # that names of `where` stand for in one statement
-MAX_FACTS = 32  # of the conditions around one access
 INT32_MAX = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """An end of a range, in which there are no new indices.
-
-    indices: those that it may depend on. cure: what to do about another one.
-    """
-
-    indices: frozenset[str] = frozenset()
-    cure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Where an expression stands.
-
-    hint: the type of float literals beside integers. is_subscript: indices, sizes and literals are
-    int64. decides: it is part of a condition. guarded: a condition decides whether it is evaluated,
-    facts: sizes that are then >= 0. end: it is an end of a range.
-    """
-
-    hint: DType = FLOAT32
-    is_subscript: bool = False
-    decides: bool = False
-    guarded: bool = False
-    facts: tuple[Size, ...] = ()
-    depth: int = 0
-    lets: tuple[str, ...] = ()
-    end: End | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A read of an element, for ranges and bounds.
-
-    padded: it stands in `pad`, so it may lie outside; only subscripts that are one bare index bound
-    that index.
-    """
-
-    tensor: Tensor
-    node: n.Apply
-    subs: tuple[t.Expr, ...]
-    symbolic_subs: tuple[Size, ...]
-    context: Context
-    padded: bool = False
-
-    def bounds(self) -> list[tuple[Size, Size, Size]]:
-        """Return subscripts, as sizes, that have to lie in [low, high), with low and high."""
-        return [
-            (value, low, high)
-            for sub, value, (low, high) in zip(
-                self.subs, self.symbolic_subs, self.tensor.bounds(), strict=True
-            )
-            if not self.padded or isinstance(sub, t.IndexValue)
-        ]
 
 
 @dataclass(slots=True)
@@ -349,7 +293,7 @@ class Typer:
             if binary.op in ("&&", "||"):
                 want_bool(value, binary.lhs, f"the left of '{binary.op}'")
                 facts = self.symbolic.facts(value.expr, binary.op == "&&")
-                right_at = _guarded(at, facts)
+                right_at = at.under(facts)
             right = self.value(binary.rhs, right_at)
             left, value = value, operators.binary(binary, value, right, at.hint)
             value = self._quotient(binary, left, right, value)
@@ -389,7 +333,7 @@ class Typer:
         cond = self.value(node.cond, replace(at, is_subscript=False, decides=True, hint=FLOAT32))
         want_bool(cond, node.cond, "the condition of '?:'")
         then, other = (
-            self.value(arm, _guarded(at, self.symbolic.facts(cond.expr, truth)))
+            self.value(arm, at.under(self.symbolic.facts(cond.expr, truth)))
             for arm, truth in ((node.then, True), (node.other, False))
         )
         return self._met(operators.select(node.span, cond, then, other, at.hint), then, other)
@@ -410,10 +354,6 @@ def _is_counted(e: t.Expr) -> bool:
             return any(map(_is_counted, args))
         case t.Lit() | t.SizeValue() | t.Read():
             return False
-
-
-def _guarded(at: Context, facts: tuple[Size, ...]) -> Context:
-    return replace(at, guarded=True, facts=(at.facts + facts)[-MAX_FACTS:])
 
 
 def _float_literal(value: float, span: Span | None) -> Value:

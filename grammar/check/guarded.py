@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from tcdsl.grammar.check.access import Access
 from tcdsl.grammar.check.comprehension import Comprehension
-from tcdsl.grammar.check.expressions import Access
 from tcdsl.grammar.proofs.ranges import Bound, Interval
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size

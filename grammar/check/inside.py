@@ -7,8 +7,8 @@ it is read: to refuse a call for a bound that is not attained would be wrong.
 
 from __future__ import annotations
 
+from tcdsl.grammar.check.access import Access
 from tcdsl.grammar.check.comprehension import Comprehension
-from tcdsl.grammar.check.expressions import Access
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.ranges import Prover, interval, is_exact
 from tcdsl.grammar.proofs.signs import is_nonnegative

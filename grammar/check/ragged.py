@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from tcdsl.grammar.check.access import Context, End
 from tcdsl.grammar.check.comprehension import Clause, Comprehension
-from tcdsl.grammar.check.expressions import Context, End
 from tcdsl.grammar.check.inside import judge_bound
 from tcdsl.grammar.check.scope import Index, is_arg, is_update
 from tcdsl.grammar.check.symbolic import of_type

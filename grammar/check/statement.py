@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from tcdsl.grammar.check.access import Context
 from tcdsl.grammar.check.comprehension import Comprehension
 from tcdsl.grammar.check.domain import given_ranges, solve_ranges
 from tcdsl.grammar.check.exact import Exact
-from tcdsl.grammar.check.expressions import Context, Typer
+from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.inside import judge, margins
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.ragged import with_bounds

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 
+from tcdsl.grammar.check.access import Context
 from tcdsl.grammar.check.comprehension import Comprehension
-from tcdsl.grammar.check.expressions import Context
 from tcdsl.grammar.check.scope import Box, Frame, Tensor
 from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.wording import declared_here
