@@ -26,6 +26,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.loops.spelling import in_comment
 from tcdsl.codegen.loops.target import CUDA
 from tcdsl.codegen.machine.spec import SMALL, Spec
 from tcdsl.codegen.program.program import Buffer, Program
@@ -181,7 +182,7 @@ class _Header:
             *self._repeated(),
             *self._conditions(),
         ]
-        return "\n".join(["/*", *(f" * {x}".rstrip() for x in map(_safe, lines)), " */"])
+        return "\n".join(["/*", *(f" * {x}".rstrip() for x in map(in_comment, lines)), " */"])
 
     def _repeated(self) -> Iterator[str]:
         for i, x in enumerate(self.unit.loops):
@@ -248,7 +249,9 @@ class _Header:
     def _launch(self, index: int, x: Launch) -> str:
         f = self.functions[x.function]
         listed = [f" *   {p} = {what}" for p, what in self._arguments(f, x)]
-        comment = "\n".join(["/* " + _safe(emit.signature(f, CUDA)) + ";", *map(_safe, listed)])
+        comment = "\n".join(
+            ["/* " + in_comment(emit.signature(f, CUDA)) + ";", *map(in_comment, listed)]
+        )
         return (
             f"{comment}\n */\n"
             f"static inline {self.name}_launch {self.name}_launch_{index}"
@@ -312,8 +315,3 @@ class _Header:
 
 
 _CALLS: Mapping[str, str] = {f"tc_{w}_i64": w for w in ("div", "mod", "min", "max")}
-
-
-def _safe(text: str) -> str:
-    """Return text that cannot end or open a comment."""
-    return text.replace("*/", "* /").replace("/*", "/ *")

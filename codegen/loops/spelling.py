@@ -71,3 +71,8 @@ def literal(value: int | float | bool, dtype: DType) -> str:
             if abs(value) > _LARGEST_F32:
                 return literal(math.copysign(math.inf, value), dtype)
             return f"{np.float32(value)!s}f"
+
+
+def in_comment(text: str) -> str:
+    """Return text that cannot end or open a comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *")
