@@ -184,7 +184,7 @@ __all__ = [
 
 Shape = tuple[int, ...]
 ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]  # dtype, shape, strides in elements
-MAX_OPERANDS = 512  # parameters and returns of a kernel; entry.c
+MAX_OPERANDS = 512  # parameters and returns of a kernel; operand.c
 MAX_THREADS = _core.MAX_THREADS
 Entry = _core.Entry
 Launcher = _core.Launcher

@@ -1,6 +1,6 @@
 /* A launcher's table: the key of a call is the exact form of its operands; rows are found by a hash of it. */
 
-enum { MAX_ROWS = 8192, MAX_TABLE_BYTES = 16 << 20, KEY_WORDS = 2048, MAX_GENERICS = 31 };
+enum { MAX_ROWS = 8192, MAX_TABLE_BYTES = 16 << 20, KEY_WORDS = 2048, MAX_GENERICS = 31, MAX_BOUNDS = 64 };
 
 typedef struct {
   tc_u64 mix;
