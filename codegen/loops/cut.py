@@ -10,16 +10,25 @@
 Loop splitting by index sets (Griebl, Feautrier, Lengauer 2000). What is left are copies and
 fillings without masks, as in the gradient of a slice. Only loops whose conditions are all the same
 are cut, long ones with short bodies: a compiler has three texts for one.
+
+What conditions say of other variables alone is asked before the loop, however long it is: gcc 12
+makes no vectors of one that asks it at each point (loop unswitching).
+
+    simd for (i = 0; i < n; i++) O[i] = r < m ? A[i] : 0.0f;
+
+    if (r < m) simd for (i = 0; i < n; i++) O[i] = A[i];
+    else simd for (i = 0; i < n; i++) O[i] = 0.0f;
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
+    Assign,
     Bin,
     BinaryOp,
     Call,
@@ -39,7 +48,7 @@ from tcdsl.codegen.loops.names import numbered
 from tcdsl.codegen.loops.walk import all_exprs, map_stmt, variables, walk_expr, walk_stmt
 
 _SHORT = 64  # points, of which three loops take as long as one with masks
-_LARGE = 64  # nodes of a body that is not worth three texts
+_LARGE = 64  # nodes of a body that is not worth several texts
 _SWAPPED: Mapping[BinaryOp, BinaryOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -58,9 +67,47 @@ def _function(f: Function) -> Function:
     taken |= {s.var.name for s in walk_stmt(f.body) if isinstance(s, Let | For)}
 
     def visit(s: Stmt) -> Stmt:
-        return _cut(s, taken) if isinstance(s, For) and s.mark == Simd() else s
+        if not isinstance(s, For) or s.mark != Simd():
+            return s
+        if sum(1 for _ in all_exprs(s.body)) > _LARGE:
+            return s
+        return _asked_before(s, taken)
 
     return replace(f, body=map_stmt(f.body, visit))
+
+
+def _asked_before(s: For, taken: set[str]) -> Stmt:
+    """Return a loop behind what its conditions all ask of other variables, cut where they turn."""
+    conditions = list(dict.fromkeys(_conditions(s.body)))
+    changed = _changed(s)
+    asked = [a for c in conditions[:1] for a in _atoms(c) if _is_same(a, changed)]
+    asked = [a for a in asked if all(a in _atoms(c) for c in conditions[1:])]
+    if not asked:
+        return _cut(s, taken)
+
+    def where(holds: bool) -> For:
+        def chosen(e: Expr) -> Expr:
+            if not (isinstance(e, Select) and e.cond in conditions):
+                return e
+            rest = [a for a in _atoms(e.cond) if a not in asked]
+            return b.select(b.all_of(*rest), e.then, e.other) if holds else e.other
+
+        return replace(s, body=map_stmt(s.body, lambda t: t, chosen))
+
+    return b.either(b.all_of(*asked), _cut(where(holds=True), taken), where(holds=False))
+
+
+def _changed(s: For) -> set[str]:
+    """Return the variables that are others at each point of a loop."""
+    inside = [*walk_stmt(s)]
+    assigned = {t.place.name for t in inside if isinstance(t, Assign) and isinstance(t.place, Var)}
+    return assigned | {t.var.name for t in inside if isinstance(t, Let | For)}
+
+
+def _is_same(e: Expr, changed: Set[str]) -> bool:
+    """Whether an expression is the same along a loop: made of variables that do not change."""
+    is_plain = not any(isinstance(x, Load | Call | Select | Elem) for x in walk_expr(e))
+    return is_plain and variables(e).isdisjoint(changed)
 
 
 def _cut(s: For, taken: set[str]) -> Stmt:
@@ -68,14 +115,12 @@ def _cut(s: For, taken: set[str]) -> Stmt:
     name, length = s.var.name, b.value_of(b.sub(s.high, s.low))
     if b.value_of(s.step) != 1 or (length is not None and length < _SHORT):
         return s
-    if sum(1 for _ in all_exprs(s.body)) > _LARGE:
-        return s
     conditions = {*_conditions(s.body)}
     turning = {tuple(a for a in _atoms(c) if name in variables(a)) for c in conditions}
     if len(turning) != 1:
         return s
-    inner = {t.var.name for t in walk_stmt(s.body) if isinstance(t, Let | For)}
-    ends = [_end(a, name, inner, s.high) for a in turning.pop()]
+    changed = _changed(s)
+    ends = [_end(a, name, changed, s.high) for a in turning.pop()]
     if not ends or None in ends:
         return s
     first, last = b.i64(numbered(f"{name}_from", taken)), b.i64(numbered(f"{name}_to", taken))
@@ -119,7 +164,7 @@ def _atoms(e: Expr) -> tuple[Expr, ...]:
     return (e, *found)
 
 
-def _end(a: Expr, name: str, inner: set[str], high: Expr) -> tuple[bool, Expr] | None:
+def _end(a: Expr, name: str, changed: Set[str], high: Expr) -> tuple[bool, Expr] | None:
     """Return whether a comparison holds from some value of a variable on, or before it; and which.
 
     high: the end of the variable's values. None if it is no such comparison.
@@ -130,7 +175,7 @@ def _end(a: Expr, name: str, inner: set[str], high: Expr) -> tuple[bool, Expr] |
     if name in variables(rhs):
         op, lhs, rhs = _SWAPPED[op], rhs, lhs
     rest = _without(lhs, name)
-    if rest is None or not all(_is_fixed(x, name, inner) for x in (rest, rhs)):
+    if rest is None or not all(x.type == I64 and _is_same(x, changed) for x in (rest, rhs)):
         return None
     at = b.sub(rhs, rest)
     if op in (">", "<="):  # of numbers that a caller gave, one more may be none
@@ -151,9 +196,3 @@ def _without(e: Expr, name: str) -> Expr | None:
             return None if rest is None else b.sub(rest, rhs)
         case _:
             return b.c64(0) if e == b.i64(name) else None
-
-
-def _is_fixed(e: Expr, name: str, inner: set[str]) -> bool:
-    """Whether an integer is the same along a loop: made of variables from outside of it."""
-    is_plain = not any(isinstance(x, Load | Call | Select) for x in walk_expr(e))
-    return is_plain and e.type == I64 and variables(e).isdisjoint({name, *inner})
