@@ -65,7 +65,7 @@ from tcdsl.ops.convolutions import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from tcdsl.ops.copies import pad, pixel_shuffle
+from tcdsl.ops.copies import pad
 from tcdsl.ops.ctc import ctc_loss
 from tcdsl.ops.distances import (
     cosine_embedding_loss,
@@ -101,7 +101,7 @@ from tcdsl.ops.losses import (
     soft_margin_loss,
 )
 from tcdsl.ops.norms import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm
-from tcdsl.ops.patches import channel_shuffle, fold, pixel_unshuffle, unfold
+from tcdsl.ops.patches import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from tcdsl.ops.pointwise import sigmoid, tanh
 from tcdsl.ops.pools import (
     avg_pool1d,

@@ -54,7 +54,6 @@ _with_below = ops.op(
     saves=("offset",),
 )
 _cross = ops.op("cross")
-_pixel_shuffle = ops.op("pixel_shuffle")
 
 # ---- padded
 
@@ -313,25 +312,6 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return made_by(made.view(*shape), "LinalgCrossBackward0")
 
 
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Make images larger by a factor, of channels: (C * r * r, H, W) to (C, H * r, W * r)."""
-    *before, c, h, w = input.shape
-    r = upscale_factor
-    if c % (r * r):
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
-            f"of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
-        )
-    if has_channels_last(input):
-        n, c = before[0], c // (r * r)
-        parts = channels_behind(input).reshape(n, h, w, c, r, r).permute(0, 1, 4, 2, 5, 3)
-        moved = channels_second(parts.reshape(n, h * r, w * r, c))
-        return made_by(moved, "PixelShuffleBackward0")
-    made: Tensor = _pixel_shuffle(input.reshape(math.prod(before), c, h, w), UP=r)
-    shuffled = made.view(*before, c // (r * r), h * r, w * r)
-    return made_by(shuffled, "PixelShuffleBackward0")
-
-
 @listed_as("repeats")
 def repeat(input: Tensor, *sizes: Any) -> Tensor:
     """Repeat a tensor along each dimension."""
@@ -349,7 +329,6 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
     return made_by(tiled, "RepeatBackward0")
 
 
-publish(pixel_shuffle, ("pixel_shuffle",), on=("torch",))
 _BOTH: tuple[Callable[..., Tensor], ...] = (flip, roll, tril, triu, diag, diagflat, cross)
 for _function in _BOTH:
     publish(_function, (_function.__name__,))

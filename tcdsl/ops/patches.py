@@ -14,7 +14,7 @@ from tcdsl.ops.views import permute, transpose
 
 ops = Family(__file__)
 _columns, _images = ops.op("columns"), ops.op("images")
-_channel_shuffle = ops.op("channel_shuffle")
+_channel_shuffle, _pixel_shuffle = ops.op("channel_shuffle"), ops.op("pixel_shuffle")
 Pair = int | Sequence[int]
 
 
@@ -146,20 +146,47 @@ def _folded(
     return op, (rows // (kh * kw), kh, kw, oh, ow)
 
 
+def _sizes_of(name: str, input: Tensor, kind: str, factor: int) -> tuple[int, ...]:
+    """Return the shape of images that become larger or smaller by a factor, which is positive."""
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with "
+            f"{input.ndim} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {kind}_factor, but got {factor}")
+    return tuple(input.shape)
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Make images larger by a factor, of channels: (C * r * r, H, W) to (C, H * r, W * r)."""
+    r = upscale_factor
+    *before, c, h, w = _sizes_of("pixel_shuffle", input, "upscale", r)
+    if c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
+            f"of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+        )
+    if has_channels_last(input):
+        n, c = before[0], c // (r * r)
+        parts = channels_behind(input).reshape(n, h, w, c, r, r).permute(0, 1, 4, 2, 5, 3)
+        moved = channels_second(parts.reshape(n, h * r, w * r, c))
+        return made_by(moved, "PixelShuffleBackward0")
+    made: Tensor = _pixel_shuffle(input.reshape(math.prod(before), c // (r * r), r, r, h, w))
+    shuffled = made.view(*before, c // (r * r), h * r, w * r)
+    return made_by(shuffled, "PixelShuffleBackward0")
+
+
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return blocks of r times r pixels as channels: what `pixel_shuffle` undoes."""
     r = downscale_factor
-    if input.ndim < 3:
-        raise RuntimeError(
-            "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
-            f"{input.ndim} dimension(s)"
-        )
-    *before, c, h, w = input.shape
-    if h % r or w % r:
-        raise RuntimeError(
-            "pixel_unshuffle expects height to be divisible by downscale_factor, but "
-            f"input.size(-2)={h} or input.size(-1)={w} is not divisible by {r}"
-        )
+    *before, c, h, w = _sizes_of("pixel_unshuffle", input, "downscale", r)
+    for extent, dim, called in ((h, -2, "height"), (w, -1, "width")):
+        if extent % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {called} to be divisible by downscale_factor, but "
+                f"input.size({dim})={extent} is not divisible by {r}"
+            )
     if has_channels_last(input):
         n, h, w = int(before[0]), h // r, w // r
         parts = channels_behind(input).reshape(n, h, r, w, r, c)
@@ -190,6 +217,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return made_by(made.reshape(input.shape), "ChannelShuffleBackward0")
 
 
-_FREE: tuple[Any, ...] = (pixel_unshuffle, channel_shuffle)
+_FREE: tuple[Any, ...] = (pixel_shuffle, pixel_unshuffle, channel_shuffle)
 for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))

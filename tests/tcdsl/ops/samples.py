@@ -427,6 +427,8 @@ def copies() -> Iterator[Sample]:
         yield Sample(name, (A,))
     yield Sample("cross", (_normal(2, 3, 4), _normal(2, 3, 4, seed=1), 1))
     yield Sample("pixel_shuffle", (_normal(2, 8, 3, 2), 2))
+    yield Sample("pixel_shuffle", (_normal(18, 2, 3), 3), order=1)
+    yield Sample("pixel_shuffle", (_normal(1, 2, 0, 3, 2), 2), order=0)
     yield Sample("repeat", (A, 2, 1, 3))
 
 

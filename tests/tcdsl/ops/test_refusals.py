@@ -29,6 +29,25 @@ def test_probabilities_are_between_0_and_1() -> None:
         F.binary_cross_entropy(ends, ends.long())
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "factor", "words"),
+    [
+        ("pixel_shuffle", (4, 4), 2, "at least 3 dimensions, but got input with 2 dimension"),
+        ("pixel_shuffle", (4, 4, 4), 0, "a positive upscale_factor, but got 0"),
+        ("pixel_shuffle", (2, 4, 4), 2, r"size\(-3\)=2 is not divisible by 4"),
+        ("pixel_unshuffle", (4, 4), 2, "at least 3 dimensions, but got input with 2 dimension"),
+        ("pixel_unshuffle", (4, 4, 4), -1, "a positive downscale_factor, but got -1"),
+        ("pixel_unshuffle", (4, 3, 3), 2, r"height .*size\(-2\)=3 is not divisible by 2"),
+        ("pixel_unshuffle", (4, 4, 3), 2, r"width .*size\(-1\)=3 is not divisible by 2"),
+    ],
+)
+def test_images_that_no_factor_divides(
+    name: str, shape: tuple[int, ...], factor: int, words: str
+) -> None:
+    with pytest.raises(RuntimeError, match=f"{name} expects .*{words}"):
+        getattr(F, name)(tc.ones(*shape), factor)
+
+
 def test_losses_warn_of_targets_that_broadcast() -> None:
     x = tc.ones(3)
     for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss):
