@@ -139,19 +139,21 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
         )
 
-    def steps(function: str | None, start: IntLike = 0) -> Stmt:
-        return loop(k, start, depth, step(function), mark=Unroll(1))
+    def steps(function: str | None, start: IntLike = 0, *, fetches: bool = True) -> Stmt:
+        return loop(k, start, depth, step(function, fetches=fetches), mark=Unroll(1))
 
     def by_twos(end: Expr, *, fetches: bool) -> Stmt:
         both = loop(k, pair, add(pair, 2), step(None, fetches=fetches), mark=Unroll(2))
         return loop(pair, 0, end, both, step=2, mark=Unroll(1))
 
     even = Bin("&", depth, c64(-2), I64)
-    if not tile.pairs or (fetches_b and not strides.asks):  # it waits for memory, longer by twos
+    asked = any_of(*(compare("!=", i64(f"{letter}_ahead"), 0) for letter in strides.asks))
+    if term == "square" and strides.asks and not tile.pairs:  # twice the work a step: no idle slots
+        run: Stmt = If(asked, steps(None), steps(None, fetches=False))
+    elif not tile.pairs or (fetches_b and not strides.asks):  # it waits for memory, longer by twos
         run = steps(None if words is None else words.function)
     elif strides.asks:  # where nothing is fetched one step at most is left to the others' loop
-        asked = [compare("!=", i64(f"{letter}_ahead"), 0) for letter in strides.asks]
-        split = Let(done, select(any_of(*asked), c64(0), even))
+        split = Let(done, select(asked, c64(0), even))
         run = block(split, by_twos(done, fetches=False), steps(None, done))
     else:
         run = block(by_twos(sub(depth, 1), fetches=True), steps(None, even))

@@ -117,6 +117,15 @@ def test_steps_that_fetch_b_go_one_by_one() -> None:
         assert "tc_prefetch(a" in ones
 
 
+def test_squares_of_differences_leave_no_time_for_fetches_that_nobody_asks_for() -> None:
+    name = Tiles(Vector(FLOAT32, 16), 32, term="square").name
+    kernels = re.split(r"\nstatic ", compiler.emit_c(compiler.lower_library(name)))
+    (large,) = (x for x in kernels if "tile_6x4(const" in x)
+    asked, plain = large.split("if (a_ahead != 0 || b_ahead != 0) {")[1].split("} else {")[:2]
+    assert "tc_prefetch(b0" in asked
+    assert "tc_prefetch(b0" not in plain[: plain.index("flags")]
+
+
 def order(text: str) -> list[str]:
     """Return which of a tile's rows and columns are walked outside, in each walk."""
     return re.findall(r"for \(tc_i64 ([ij]) = 0", text[text.index("_g0_panel(const") :])[::2]
