@@ -189,22 +189,43 @@ class SlidingNest(Nest):
             params = self.tile_of(1, taps, 1).params
             choice = b.i64("channels"), b.i64("vectors")
             for v, most in enumerate(self.channels, 1):
-                options = []
+                options: list[tuple[int, Stmt]] = []
                 for c in range(1, most + 1):
-                    name = f"{stem}_{c}x{v}"
-                    yield self.tile_of(c, taps, v).function(name)
-                    options.append((c, Eval(Call(name, params, None))))
+                    first, *rest = cut_channels(c)
+                    if not rest:
+                        yield self.tile_of(c, taps, v).function(f"{stem}_{c}x{v}")
+                    calls = [self._call(f"{stem}_{first}x{v}", params, 0)]
+                    calls += [self._call(f"{stem}_{n}x{v}", params, first) for n in rest]
+                    options.append((c, b.block(calls)))
                 by_vectors.append((v, pick(choice[0], options)))
             yield Function(stem, (*choice, *params), pick(choice[1], by_vectors), "helper")
 
+    def _call(self, name: str, params: tuple[Var, ...], channel: int) -> Stmt:
+        """Return the call of a micro-kernel, with the parameters handed on, from a channel on."""
+        moved = {
+            "a": b.mul(channel, b.i64("a_channel")),
+            "sums": b.mul(channel, b.i64("channel_rows"), self.width),
+        }
+        args = tuple(b.offset(p, moved[p.name]) if p.name in moved else p for p in params)
+        return Eval(Call(name, args, None))
+
 
 def most_channels(machine: Machine, part: int, vectors: int) -> int:
-    """Return the most channels of a register tile, 0 where so many taps do not fit."""
+    """Return the most channels of a register tile, 0 where so many taps do not fit.
+
+    Four of one vector are too few sums: they wait for each other.
+    """
     usable = machine.registers * 15 // 16  # compilers spill when they fill all of them
-    return min((usable - vectors - 1) // vectors // part, MOST_CHANNELS)
+    return min((usable - vectors - 1) // vectors // part, MOST_CHANNELS // vectors)
 
 
-MOST_CHANNELS = 4  # of a register tile: each number has a micro-kernel
+def cut_channels(count: int) -> tuple[int, ...]:
+    """Return what channels run as: a micro-kernel of their own, or two where they are 5, 7, .."""
+    return (count,) if count <= _ALL or count % 2 == 0 else (count // 2 + 1, count // 2)
+
+
+MOST_CHANNELS = 8  # of a register tile of one vector
+_ALL = 4  # so many channels, and each number below, have a micro-kernel
 
 
 # ---- the phase

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,6 +47,19 @@ def test_one_executable_serves_ragged_tiny_and_empty_sizes() -> None:
         (1, 2, 0, 4, 18),
     ]
     held([padded(*shape) for shape in shapes], terms=110)
+
+
+@pytest.mark.parametrize("taps", [1, 3])
+def test_few_columns_are_summed_for_many_channels_at_once(taps: int) -> None:
+    """Four channels of one tap are four sums, which wait for each other."""
+    window = PADDED.replace("j in 0:3", f"j in 0:{taps}").replace("x+j-1", "x+j")
+    p = problem(window, rand(2, 9, 5, 11), rand(2, 20, 5, 11))
+    machine = replace(detect(), registers=32)
+    spec = spec_of(p, exact=False)
+    text = compiler.emit_c(compiler.lower(p.program, spec, Config(), machine, p.sizes, "k"))
+    tiles = re.findall(r"MICRO void k_g\d_tile_0_(\d)x(\d)\(", text)
+    assert [c for c, vectors in tiles if vectors == "1"] == ["1", "2", "3", "4", "6", "8"]
+    assert [c for c, vectors in tiles if vectors == "2"] == ["1", "2", "3", "4"]
 
 
 @pytest.mark.wide
