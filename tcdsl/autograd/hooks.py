@@ -127,10 +127,17 @@ def retain_grad(tensor: Tensor) -> None:
     if tensor.grad_fn is None or tensor.retains_grad:
         return
     tensor.__dict__["retains_grad"] = True
-    weak = weakref.ref(tensor)
+    add_hook(tensor, RETAINED - tensor.output_nr, _Kept(tensor))
 
-    def keep(gradient: Tensor) -> None:
-        target = weak()
+
+class _Kept:
+    """The hook that gives a tensor its `grad`."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = weakref.ref(tensor)
+
+    def __call__(self, gradient: Tensor) -> None:
+        target = self.tensor()
         if target is None:
             return
         if target.grad is None:
@@ -138,7 +145,14 @@ def retain_grad(tensor: Tensor) -> None:
             return
         target.grad = plus(target.grad, gradient)
 
-    add_hook(tensor, RETAINED - tensor.output_nr, keep)
+
+def _remade(tensor: Tensor, before: Node) -> None:
+    """Let a tensor that an operation has written keep the gradient by what it is now."""
+    hooks = before._hooks
+    for number, (_, hook) in [*hooks.items()]:
+        if isinstance(hook, _Kept) and hook.tensor() is tensor:
+            del hooks[number]
+            _hooks_of(tensor)[number] = RETAINED - tensor.output_nr, hook
 
 
 def _retains_grad(tensor: Tensor) -> bool:
@@ -169,6 +183,7 @@ def detach_(tensor: Tensor) -> Tensor:
 
 
 setup("hooked", _hooked)
+setup("remade", _remade)
 for _method in (
     register_hook,
     register_post_accumulate_grad_hook,

@@ -117,6 +117,7 @@ static struct {
   PyObject *construct;   /* of the arguments of Tensor(...) that are no tensor */
   PyObject *backward;    /* Tensor.backward with arguments */
   PyObject *renew;       /* (view): give a view of a base that was written its fn */
+  PyObject *remade;      /* (tensor, the node that had made it): after a write */
   PyObject *is_laid;     /* (tensor, memory_format) -> whether its elements lie in that order */
   PyObject *on_host;     /* (tensor on a device) -> a copy in the host's memory */
   PyObject *place;       /* (tensor on a device) -> what stands for its memory */

@@ -64,7 +64,7 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
       KNOWN(copy), KNOWN(laid_as), KNOWN(zeros), KNOWN(one), KNOWN(fit), KNOWN(hooked), KNOWN(renew),
       KNOWN(backward), KNOWN(on_host), KNOWN(place), KNOWN(trace), KNOWN(judge), KNOWN(construct),
       KNOWN(is_laid), KNOWN(leaf_node), KNOWN(node_type), KNOWN(around), KNOWN(pack), KNOWN(unpack),
-      KNOWN(packed), KNOWN(written), KNOWN(refusal)
+      KNOWN(packed), KNOWN(written), KNOWN(refusal), KNOWN(remade)
 #undef KNOWN
   };
   const char *name;

@@ -30,6 +30,7 @@ PyObject *PyType_FromSpecWithBases(PyType_Spec *, PyObject *);
 PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
 void PyErr_Restore(PyObject *, PyObject *, PyObject *);
+void PyErr_WriteUnraisable(PyObject *);
 void PyObject_ClearWeakRefs(PyObject *);
 PyObject *PyObject_GenericGetDict(PyObject *, void *);
 int PyObject_GenericSetDict(PyObject *, PyObject *, void *);

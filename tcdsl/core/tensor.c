@@ -228,6 +228,13 @@ static inline int is_tracked(Tensor *t) {
   return t->head.flags & TENSOR_TRACKED; /* 1 */
 }
 
+/* What keeps the gradient by a tensor goes on with it, to what made it last. */
+static void remade(Tensor *t, Node *before) {
+  PyObject *args[] = {(PyObject *)t, (PyObject *)before}, *done = PyObject_Vectorcall(py.remade, args, 2, NULL);
+  if (!done) PyErr_WriteUnraisable((PyObject *)t);
+  Py_DecRef(done);
+}
+
 /* Give a tensor what made it; steals the reference. */
 static void set_fn(Tensor *t, Node *fn, int out_nr) {
   Node *old = t->fn;
@@ -239,5 +246,6 @@ static void set_fn(Tensor *t, Node *fn, int out_nr) {
     track(t);
   } else if (!(t->head.flags & LEAF_REQUIRES))
     t->head.flags &= ~(tc_u32)TENSOR_TRACKED;
+  if (old && old->hooks && fn && fn != old && t->dict) remade(t, old);
   Py_DecRef((PyObject *)old);
 }

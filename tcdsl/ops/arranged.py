@@ -18,7 +18,7 @@ from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero, repeated_places
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
-from tcdsl.ops.view_parts import sized_part
+from tcdsl.ops.view_parts import narrow
 from tcdsl.ops.views import dim_of, expand, permute, reshape, transpose
 from tcdsl.ops.writing import any_recorded
 
@@ -123,7 +123,10 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of parts of a dimension: so many nearly equal ones, or between places."""
+    """Return views of parts of a dimension: so many nearly equal ones, or between places.
+
+    Each is a view by itself: it may be written, where those that `split` gives may not.
+    """
     dim, extent = dim_of(dim, input.ndim), input.shape[dim]
     cut = listed(indices_or_sections)
     if isinstance(cut, int):
@@ -135,9 +138,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     else:
         places = [slice(0, p).indices(extent)[1] for p in cut]
         begins, ends = [0, *places], [*places, extent]
-    return tuple(
-        sized_part(input, dim, a, max(b - a, 0)) for a, b in zip(begins, ends, strict=True)
-    )
+    return tuple(narrow(input, dim, a, max(b - a, 0)) for a, b in zip(begins, ends, strict=True))
 
 
 def _split_evenly(name: str, input: Tensor, cut: Any, dim: int) -> tuple[Tensor, ...]:

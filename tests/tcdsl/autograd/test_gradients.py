@@ -280,3 +280,33 @@ def test_a_gradient_that_is_set_is_like_its_tensor() -> None:
     x.register_hook(lambda gradient: gradient.sum())
     with pytest.raises(RuntimeError, match="hook '<lambda>' has changed the size"):
         x.sum().backward()
+
+
+def test_a_gradient_that_is_kept_is_by_what_a_tensor_was_made_last() -> None:
+    x = tc.ones(2, 3, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.mul_(3)
+    y.sum().backward()
+    assert y.grad.tolist() == [[1] * 3] * 2
+    y = x * 2
+    row = y[0]
+    y.retain_grad()
+    row.retain_grad()
+    row.mul_(3)
+    ((y * y).sum() + row.sum()).backward()
+    assert y.grad.tolist() == [[13] * 3, [4] * 3]
+    assert row.grad.tolist() == [1] * 3
+    assert y.retains_grad
+    assert x.grad.tolist() == [[6 + 78] * 3, [6 + 8] * 3]
+
+
+def test_parts_of_a_tensor_may_be_written_but_for_those_of_a_split() -> None:
+    x = tc.ones(4, requires_grad=True)
+    for parts in (tc.tensor_split, tc.hsplit):
+        y = x * 2
+        parts(y, 2)[1].mul_(5)
+        y.sum().backward()
+    assert x.grad.tolist() == [4, 4, 20, 20]
+    with pytest.raises(RuntimeError, match="function that returns multiple views"):
+        (x * 2).split(2)[1].mul_(5)
