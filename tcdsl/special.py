@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from tcdsl.ops.bessel import (
     bessel_j0,
     bessel_j1,
@@ -22,6 +19,7 @@ from tcdsl.ops.bessel import (
 )
 from tcdsl.ops.functions import (
     digamma,
+    entr,
     exp2,
     i0,
     i0e,
@@ -37,7 +35,7 @@ from tcdsl.ops.functions import (
 from tcdsl.ops.gammas import igamma as gammainc
 from tcdsl.ops.gammas import igammac as gammaincc
 from tcdsl.ops.gammas import polygamma, zeta
-from tcdsl.ops.pointwise import erf, erfc, erfinv, expm1, log1p, round, sigmoid, where
+from tcdsl.ops.pointwise import erf, erfc, erfinv, expm1, log1p, round, sigmoid
 from tcdsl.ops.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
@@ -114,8 +112,3 @@ __all__ = [
 
 expit, gammaln, psi = sigmoid, lgamma, digamma
 modified_bessel_i0, modified_bessel_i1 = i0, i1
-
-
-def entr(input: Any) -> Any:
-    """Return ``-x log(x)``, 0 at 0 and -inf below."""
-    return where(input < 0, -math.inf, -xlogy(input, input))

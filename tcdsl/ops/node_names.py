@@ -40,6 +40,7 @@ _SAID = {
     "deg2rad": "Deg2RadBackward0",
     "bilinear": "ViewBackward0",
     "element": "MedianBackward0",
+    "entr": "SpecialEntrBackward0",
     "each_i0e": "SpecialI0EBackward0",
     "each_i1": "SpecialI1Backward0",
     "each_i1e": "SpecialI1EBackward0",

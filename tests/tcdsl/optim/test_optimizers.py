@@ -243,3 +243,16 @@ def test_a_state_with_numbers_of_python_is_gone_on_from(kind: str) -> None:
         again.step()
         found.append(x.tolist())
     assert found[0] == found[1]
+
+
+@pytest.mark.wide
+def test_gradients_that_are_no_numbers_move_nothing_by_their_signs() -> None:
+    found = []
+    for t, optimizer in ((tc, optim.Rprop), (torch, torch.optim.Rprop)):
+        p = t.ones(3, requires_grad=True)
+        by = optimizer([p], lr=0.1)
+        for g in ([1.0, float("nan"), -2.0], [1.0, 1.0, float("nan")], [1.0, -1.0, 1.0]):
+            p.grad = t.tensor(g)
+            by.step()
+        found.append(p.tolist())
+    assert found[0] == pytest.approx(found[1])
