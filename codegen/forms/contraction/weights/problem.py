@@ -204,7 +204,7 @@ def _by_roles(
     if not all(a.uses(n) and b.uses(n) for n in reduced):
         return None
     axes = _axes(ctx, reach, s, image, indices, guards)
-    if axes is None or not _is_window(axes):
+    if axes is None or not (left_open or _is_window(axes)):
         return None
     axes = _sorted(axes, a)
     if not left_open <= {axes[0].pixel.name} or (left_open and not axes[0].is_plain):
@@ -243,7 +243,10 @@ def roles_of(
 
 
 def _is_window(axes: Sequence[Axis]) -> bool:
-    """Whether taps slide over more pixels than they are: else it is the convolution itself."""
+    """Whether taps slide over more pixels than they are: else it is the convolution itself.
+
+    Which of unknown numbers of images it cannot be.
+    """
     sliding = [x for x in axes if x.tap is not None]
     return prod(x.taps for x in sliding) < prod(x.extent for x in sliding)
 

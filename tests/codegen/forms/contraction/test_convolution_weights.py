@@ -119,8 +119,21 @@ def test_it_serves_any_number_of_images() -> None:
     any_number(c=5, f=40, image=(7, 9), window=(3, 3), pad=1)
 
 
+def test_it_serves_any_number_of_images_smaller_than_their_window() -> None:
+    one = weights(4, 5, 40, (2, 2), (3, 3), pad=1)
+    assert not any("convolution weights" in form for form in forms(one))  # taps slide over pixels
+    spec = replace(spec_of(one, exact=True), sizes=tuple(one.sizes.items())[1:], open=("N",))
+    config = compiler.open_choice(one.program, spec, detect(), one.sizes)
+    assert config is not None
+    assert config.group(0)["form"] == "convolution_weights"
+    any_number(c=5, f=40, image=(2, 2), window=(3, 3), pad=1)
+
+
 @pytest.mark.wide
 def test_it_serves_any_number_of_images_of_any_kind() -> None:
+    any_number(c=6, f=64, image=(1, 1), window=(3, 3), pad=1)
+    any_number(c=3, f=33, image=(4, 4), window=(3, 3), stride=2, pad=1)
+    any_number(c=2, f=40, image=(4, 5), window=(7, 7), pad=3, dtype="double")
     any_number(c=6, f=64, image=(26, 24), window=(3, 3), pad=1)
     any_number(c=3, f=33, image=(11, 13), window=(3, 3), stride=2, pad=1)
     any_number(c=2, f=40, image=(19, 21), window=(7, 7), stride=2, pad=3, dtype="double")

@@ -93,12 +93,13 @@ def test_no_image_is_no_beginning(compiled: list[str]) -> None:
 
 
 @pytest.mark.wide
-def test_the_way_back_serves_any_number_of_images(compiled: list[str]) -> None:
+@pytest.mark.parametrize("side", [9, 2])  # fewer pixels than taps are summed by the same form
+def test_the_way_back_serves_any_number_of_images(compiled: list[str], side: int) -> None:
     conv = tc.define(CONV).with_grad(copy=False)
     draw = np.random.default_rng(0)
     weights = draw.standard_normal((16, 16, 3, 3), np.float32)
     for n in (4, 3, 1, 20):
-        image = draw.standard_normal((n, 16, 9, 9), np.float32)
+        image = draw.standard_normal((n, 16, side, side), np.float32)
         y, pull = conv(image, weights)
         d_image, d_weights = pull(y)
         along = float((y.astype(np.float64) ** 2).sum())  # both are linear: of degree one
