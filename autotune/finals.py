@@ -73,7 +73,7 @@ def first_seconds(seconds: float | None, turn_s: float = 0.0) -> float | None:
     return seconds - min(ways_s, _WAYS_SHARE * seconds)
 
 
-def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None = None) -> int:
+def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None) -> int:
     """Return how many rounds of so many candidates fit into a second, or into less time.
 
     trials : fastest first.

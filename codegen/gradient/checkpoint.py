@@ -28,7 +28,7 @@ from tcdsl.grammar.types.typed import CheckedDef, Expr, Statement, Stmt, Tensor
 
 
 def segmented(
-    checked: CheckedDef, turns: int, still: Collection[str] = ()
+    checked: CheckedDef, turns: int, still: Collection[str]
 ) -> tuple[CheckedDef, frozenset[str]]:
     """Return a definition with its outermost loops in segments, and the variables of those.
 

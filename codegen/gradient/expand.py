@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tcdsl.codegen.gradient.lines import to_read
 from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
 from tcdsl.codegen.program.expressions import map_typed, with_bounds
@@ -260,10 +261,7 @@ def _mapped(f: Callable[[Expr], Expr], e: Expr) -> Expr:
 
 def _renamed(body: Sequence[Stmt], name: str, new: str) -> tuple[Stmt, ...]:
     """Return a body with another tensor in place of one."""
-
-    def one(e: Expr) -> Expr:
-        return replace(e, tensor=new) if isinstance(e, typed.Read) and e.tensor == name else e
-
+    one = to_read(new, instead_of=name)
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, typed.Loop):

@@ -161,3 +161,14 @@ def map_line(line: Line, f: Callable[[Expr], Expr], size: Callable[[Size], Size]
             for r in with_bounds(line.ranges, lambda e: map_typed(e, one))
         ),
     )
+
+
+def to_read(new: str, instead_of: str) -> Callable[[Expr], Expr]:
+    """Return what makes a read of one tensor that of another: for `map_typed` and `map_line`."""
+
+    def one(e: Expr) -> Expr:
+        if isinstance(e, typed.Read) and e.tensor == instead_of:
+            return replace(e, tensor=new)
+        return e
+
+    return one

@@ -34,7 +34,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Expr, Range
 
 
-def normalised(parts: Sequence[Part], versions: Versions, kept: Collection[str] = ()) -> list[Part]:
+def normalised(parts: Sequence[Part], versions: Versions, kept: Collection[str]) -> list[Part]:
     """Return parts that go back through quotients by the quotients.
 
     kept: tensors that have to hold what they do.
@@ -277,7 +277,3 @@ def _is_rewritten(e: Expr, name: str, quotient: _Quotient) -> bool:
             last = lhs.rhs if isinstance(lhs, typed.Binary) and lhs.op == "+" else lhs
             return isinstance(last, typed.Read) and last.tensor == name
     return False
-
-
-def _indices(e: Expr) -> list[typed.IndexValue]:
-    return [x for x in walk_typed(e) if isinstance(x, typed.IndexValue)]

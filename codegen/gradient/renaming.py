@@ -42,9 +42,9 @@ from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
 
 def versions_of(
     checked: CheckedDef,
-    again: Collection[str] = (),
-    in_place: Collection[str] = (),
-    still: Collection[str] = (),
+    again: Collection[str],
+    in_place: Collection[str],
+    still: Collection[str],
 ) -> Versions:
     """Return the versions of a definition.
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.lines import Line, Part, map_line, walk
+from tcdsl.codegen.gradient.lines import Line, Part, map_line, to_read, walk
 from tcdsl.codegen.gradient.versions import Version
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.typed import Expr
 
 
 def without_copied(
@@ -76,8 +75,5 @@ def _copied(line: Line, values: Mapping[str, Version]) -> str | None:
 
 
 def _renamed(line: Line, old: str, new: str) -> Line:
-    def one(e: Expr) -> Expr:
-        return replace(e, tensor=new) if isinstance(e, typed.Read) and e.tensor == old else e
-
-    moved = map_line(line, one, lambda s: s)
+    moved = map_line(line, to_read(new, instead_of=old), lambda s: s)
     return replace(moved, target=new) if line.target == old else moved

@@ -12,7 +12,7 @@ from typing import Literal
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
-from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, to_read, walk
 from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import (
@@ -110,14 +110,10 @@ def _copied(line: Line, values: Mapping[str, Version]) -> str | None:
 
 def reading(parts: Sequence[Part], name: str, new: str) -> list[Part]:
     """Return parts that read another tensor in place of one."""
-
-    def one(e: Expr) -> Expr:
-        return replace(e, tensor=new) if isinstance(e, typed.Read) and e.tensor == name else e
-
     return [
         replace(x, body=tuple(reading(x.body, name, new)))
         if isinstance(x, Loop)
-        else map_line(x, one, lambda s: s)
+        else map_line(x, to_read(new, instead_of=name), lambda s: s)
         for x in parts
     ]
 

@@ -58,7 +58,7 @@ _Names = frozenset[str]
 _NONE: _Names = frozenset()
 
 
-def verify_addresses(unit: Unit, checked: Checked | None = None) -> None:
+def verify_addresses(unit: Unit, checked: Checked | None) -> None:
     """Check the law in every function, but in those where it was found to hold.
 
     Raises

@@ -54,12 +54,13 @@ def load_extension(name: str, source: Source) -> ModuleType:
             "tcdsl does not run on a free-threaded or reference-tracing build of Python\n"
             "  note: use the ordinary build of the same version"
         )
-    module = use_object(source, partial(_loaded, name))
+    module = use_object(source, partial(extension_at, name))
     sys.modules[name] = module
     return module
 
 
-def _loaded(name: str, path: Path) -> ModuleType:
+def extension_at(name: str, path: Path) -> ModuleType:
+    """Return the extension module that a shared object holds."""
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     spec = importlib.util.spec_from_file_location(name, str(path), loader=loader)
     assert spec is not None

@@ -19,8 +19,6 @@ kernel.
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import sysconfig
@@ -36,6 +34,7 @@ import torch
 from tcdsl.calls.operands import foreign
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime.build import HERE as RUNTIME
+from tcdsl.codegen.runtime.build import extension_at
 from tcdsl.codegen.toolchain.aside import compile_aside
 from tcdsl.codegen.toolchain.cachedir import CacheError, is_lasting, read_json, update_json
 from tcdsl.codegen.toolchain.cc import find_compiler
@@ -153,7 +152,7 @@ class Bridge:
         try:
             made_from = source()
             key = key_of(made_from, find_compiler())
-            module = _loaded(_object_of(made_from, key))
+            module = extension_at(_NAME, _object_of(made_from, key))
             _check(module)
         except (InterruptedError, CacheError) as error:
             self.why = str(error)  # of this moment: the next process tries again
@@ -199,15 +198,6 @@ def _remember(key: str, error: str) -> None:
     if _known(key) != error:
         facts = {"key": key, "error": error, "at": time.time()}
         update_json(FACTS, {torch.__version__: facts})
-
-
-def _loaded(path: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(path))
-    spec = importlib.util.spec_from_file_location(_NAME, str(path), loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 def _check(module: ModuleType) -> None:
