@@ -41,7 +41,26 @@ TC_EXPAND(TC_STRIDED_RANGES, TC_VL_f32, TC_VL_f64)
 /* Lanes at p, p + 2, ..., p + 2 * (N - 1): nothing behind the last is read. tc_load2f: those
  * of the masks of p and of p + N - 1, the others have those of fill, in which all lanes are alike.
  * tc_load2w, tc_load2wf leave them woven, as halves of registers give them (0 1 4 5 2 3 6 7 of 32
- * bytes), which saves the shuffle between halves; tc_unwoven puts them in order. */
+ * bytes), which saves the shuffle between halves; tc_unwoven puts them in order. tc_lower, tc_upper:
+ * the masks of lanes low..high-1, of which no element behind the last is touched either. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#define TC_PAIR_MASKS(S, N) /* one range of bits, of both vectors */                              \
+  TC_FN tc_u64 tc_both_v##S(tc_i64 low, tc_i64 high) {                                            \
+    return (((1ull << 2 * TC_CLAMP(high, N)) - 1) >> 1) & (~0ull << 2 * TC_CLAMP(low, N));         \
+  }                                                                                               \
+  TC_FN tc_m##S tc_lower_v##S(tc_i64 low, tc_i64 high) { return (tc_m##S)tc_both_v##S(low, high); } \
+  TC_FN tc_m##S tc_upper_v##S(tc_i64 low, tc_i64 high) {                                         \
+    return (tc_m##S)(tc_both_v##S(low, high) >> (N - 1));                                         \
+  }
+#else
+#define TC_PAIR_MASKS(S, N)                                                                       \
+  TC_FN tc_m##S tc_lower_v##S(tc_i64 low, tc_i64 high) {                                          \
+    return tc_range_v##S(2 * low, 2 * high - 1);                                                  \
+  }                                                                                               \
+  TC_FN tc_m##S tc_upper_v##S(tc_i64 low, tc_i64 high) {                                         \
+    return tc_range_v##S(2 * low - (N - 1), 2 * high - N);                                        \
+  }
+#endif
 #define TC_PAIRS(S, T, N)                                                                         \
   TC_FN tc_v##S tc_load2_v##S(const tc_##T *p) {                                                  \
     return __builtin_shufflevector(tc_load_v##S(p), tc_load_v##S(p + N - 1), TC_SECOND_##N);       \
@@ -50,6 +69,7 @@ TC_EXPAND(TC_STRIDED_RANGES, TC_VL_f32, TC_VL_f64)
     return __builtin_shufflevector(tc_load_v##S(p), tc_load_v##S(p + N - 1), TC_WOVEN_##N);        \
   }                                                                                               \
   TC_FN tc_v##S tc_unwoven_v##S(tc_v##S v) { return __builtin_shufflevector(v, v, TC_UNWOVEN_##N); } \
+  TC_PAIR_MASKS(S, N)                                                                             \
   TC_PAIRS_SOME(S, T, N, load2f, TC_SECOND_##N)                                                   \
   TC_PAIRS_SOME(S, T, N, load2wf, TC_WOVEN_##N)
 #define TC_PAIRS_SOME(S, T, N, name, ...)                                                         \

@@ -63,16 +63,12 @@ class Block:
             lane = walk.stencil.lane.name
             first: Expr = b.c64(0)
             last: Expr = b.c64(walk.lanes)
-            conds = []
-            for x in sorted(region, key=str):
-                if not x.coefficient(lane):
-                    conds.append(walk.holds(x))
-                    continue
-                low, high = walk.ends(x, lane)
-                if low is not None:
-                    first = b.max64(first, b.sub(low, walk.index[lane]))
-                if high is not None:
-                    last = b.min64(last, b.sub(high, walk.index[lane]))
+            conds = [walk.holds(x) for x in sorted(region, key=str) if not x.coefficient(lane)]
+            low, high = walk.lanes_within(region)
+            if low is not None:
+                first = b.max64(first, b.sub(low, walk.index[lane]))
+            if high is not None:
+                last = b.min64(last, b.sub(high, walk.index[lane]))
             last = b.select(b.all_of(*conds), last, b.c64(0))
             low_name, high_name = (Var(walk.names.fresh(n), I64) for n in ("from", "to"))
             self.level.stmts += [Let(low_name, first), Let(high_name, last)]
@@ -105,13 +101,12 @@ class Block:
         key = ("masks", region)
         if key not in self.level.known:
             walk = self.walk
-            low, high = self.ends(region)
+            ends = self.ends(region)
             kind = Mask(vexpr.mask_dtype(walk.stencil.bits), walk.lanes)
             short = f"v{kind.lanes}{short_name(kind.dtype)}"
-            for n, back in enumerate((0, walk.lanes - 1)):
-                ends = b.sub(b.mul(low, 2), back), b.sub(b.mul(high, 2), back + 1)
+            for n, which in enumerate(("lower", "upper")):
                 var = Var(walk.names.fresh("mask"), kind)
-                self.level.stmts.append(Let(var, Call(f"tc_range_{short}", ends, kind)))
+                self.level.stmts.append(Let(var, Call(f"tc_{which}_{short}", ends, kind)))
                 self.level.known["masks", region, n] = var
             self.level.known[key] = var
         first, second = (self.level.known["masks", region, n] for n in (0, 1))
@@ -138,11 +133,17 @@ class Block:
         rest = tuple(t for t in place.terms if t[0] not in spot.taps)
         key = ("at", place.tensor, rest, const - const.offset)
         if key not in self.level.known:
-            base = walk.pointer(place)
-            at = b.add(*inner, walk.operands.size(const - const.offset))
+            base, far = walk.pointer(place), const - const.offset
             assert isinstance(base.type, Pointer)
             p = Var(walk.names.fresh("p"), Pointer(base.type.dtype, const=base.type.const))
-            self.level.stmts.append(Let(p, b.offset(base, at)))
+            last = "last", place.tensor, rest
+            before = self.level.rows.get(last)
+            if before is None:
+                found = b.offset(base, b.add(*inner, walk.operands.size(far)))
+            else:  # a step of rows from there
+                found = b.offset(before[0], walk.operands.size(far - before[1]))
+            self.level.rows[last] = p, far
+            self.level.stmts.append(Let(p, found))
             self.level.known[key] = p
         return b.offset(self.level.known[key], b.c64(const.offset)), const
 

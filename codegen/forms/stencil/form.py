@@ -21,6 +21,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.planned import Plan
+from tcdsl.codegen.forms.stencil.ahead import rows_ahead
 from tcdsl.codegen.forms.stencil.cost import beyond, point_ns
 from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
@@ -176,7 +177,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     for p in pieces:
         few = max(n for n in _rows(p.ctx, p.stencil) if n <= rows)
         names = nests[0].walk.names if nests else None
-        nests.append(StencilNest(p.ctx, p.stencil, replace(cut, rows=few), names))
+        own = replace(cut, rows=few)
+        if not nests:  # what the first piece of a unit reads the others find in a cache
+            ahead = plan.keep("ahead", rows_ahead(p.ctx, p.stencil, few))
+            own = replace(own, ahead=ahead.in_phase)
+        nests.append(StencilNest(p.ctx, p.stencil, own, names))
         for statement in p.stencil.statements:
             if statement.base is None and not statement.covers:
                 function, phase = fill(ctx, statement)

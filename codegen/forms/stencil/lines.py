@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.stencil.ahead import fetches
 from tcdsl.codegen.forms.stencil.block import Block
 from tcdsl.codegen.forms.stencil.inside import (
     bounds_inside,
@@ -33,12 +34,16 @@ from tcdsl.grammar.text.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a stencil is cut: rows and vectors of a block; of a unit, rows and lanes."""
+    """How a stencil is cut: rows and vectors of a block; of a unit, rows and lanes.
+
+    ahead: how many rows before they are read operands are fetched, or 0.
+    """
 
     rows: int
     vectors: int
     unit_rows: Expr
     unit_lanes: Expr
+    ahead: Expr = b.c64(0)
 
 
 class StencilLines:
@@ -115,6 +120,7 @@ class StencilLines:
                 at,
                 low,
                 high,
+                self._fetched(count, at, wide),
                 None if at == w else Let(place, b.min64(at, b.sub(high, wide))),
                 If(
                     whole,
@@ -132,6 +138,13 @@ class StencilLines:
                 step=step,
             ),
         )
+
+    def _fetched(self, count: int, at: Var, wide: int) -> Stmt | None:
+        """Return what fetches what later rows read, where a block of lanes begins."""
+        ahead = self.cut.ahead
+        if b.value_of(ahead) == 0 or count != self.cut.rows:
+            return None
+        return b.when(b.compare("!=", ahead, 0), fetches(self.walk, count, ahead, at, wide))
 
     def _starts(self, high: Expr, wide: int) -> tuple[Var, Expr]:
         """Return the variable of the loop over a line, and where a block at a border begins.

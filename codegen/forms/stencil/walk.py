@@ -14,6 +14,7 @@ from tcdsl.codegen.loops.names import numbered
 from tcdsl.codegen.program.affine import Affine
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.fresh import fresh
 
@@ -39,10 +40,14 @@ class Names:
 
 @dataclass
 class Level:
-    """Statements of a loop's body, and what they have computed."""
+    """Statements of a loop's body, and what they have computed.
+
+    rows: the last pointer to rows of an operand, and how far it is from their first one.
+    """
 
     stmts: list[Stmt] = field(default_factory=list)
     known: dict[object, Expr] = field(default_factory=dict)
+    rows: dict[object, tuple[Expr, Size]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,33 @@ class Walk:
         if abs(k) != 1:
             rest = _floor_div(rest, abs(k))
         return (b.sub(0, rest), None) if k > 0 else (None, b.add(rest, 1))
+
+    def lanes_within(self, region: Region) -> tuple[Expr | None, Expr | None]:
+        """Return the ends of the lanes for which all bounds of a region hold that tell lanes apart.
+
+        What is the same in all of a unit is found once.
+        """
+        lane = self.stencil.lane.name
+        same = {lane, *(r.name for r in self.stencil.outer)}
+        found: list[Expr | None] = [None, None]
+        for x in sorted((x for x in region if x.coefficient(lane)), key=lambda x: str(x)):
+            is_same = {n for n, _ in x.terms} <= same
+            for n, end in enumerate(self.ends(x, lane)):
+                if end is not None:
+                    held = self._held(("end", x, n), end) if is_same else end
+                    before = found[n]
+                    join = b.min64 if n else b.max64
+                    found[n] = held if before is None else join(before, held)
+        return found[0], found[1]
+
+    def _held(self, key: object, value: Expr) -> Expr:
+        if b.value_of(value) is not None:
+            return value
+        if key not in self.unit.known:
+            var = Var(self.names.fresh("end"), I64)
+            self.unit.stmts.append(Let(var, value))
+            self.unit.known[key] = var
+        return self.unit.known[key]
 
     # ---- memory
 

@@ -268,15 +268,16 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
     for (tc_i64 i = 0; i < n; i += N) tc_stream_v##S(out + i, tc_load_v##S(a + i));               \
     tc_stream_end();                                                                              \
   }
-/* Every second element: all, and lanes n and on, as they are and woven. */
+/* Every second element: all, and lanes low..high-1, as they are and woven. */
 #define SECONDS(S, T, N)                                                                          \
-  TC_EXPORT void seconds_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                            \
-    tc_m##S m = tc_range_v##S(2 * n, 2 * N - 1), o = tc_range_v##S(2 * n + 1 - N, N);             \
+  TC_EXPORT void seconds_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {             \
+    tc_m##S m = tc_lower_v##S(low, high), o = tc_upper_v##S(low, high);                           \
     tc_v##S fill = tc_splat_v##S((tc_##T)-7);                                                     \
-    tc_store_v##S(out, tc_load2_v##S(a));                                                         \
-    tc_store_v##S(out + N, tc_unwoven_v##S(tc_load2w_v##S(a)));                                   \
-    tc_store_v##S(out + 2 * N, tc_load2f_v##S(a, m, o, fill));                                    \
-    tc_store_v##S(out + 3 * N, tc_unwoven_v##S(tc_load2wf_v##S(a, m, o, fill)));                  \
+    tc_store_v##S(out, tc_load2f_v##S(a, m, o, fill));                                            \
+    tc_store_v##S(out + N, tc_unwoven_v##S(tc_load2wf_v##S(a, m, o, fill)));                      \
+    if (low > 0 || high < N) return;                                                              \
+    tc_store_v##S(out + 2 * N, tc_load2_v##S(a));                                                 \
+    tc_store_v##S(out + 3 * N, tc_unwoven_v##S(tc_load2w_v##S(a)));                               \
   }
 #define APART(S, T, N, K)                                                                         \
   TC_EXPORT void apart##K##_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {          \
@@ -547,12 +548,18 @@ def test_elements_of_64_bits_are_lanes_of_32(vectors: ctypes.CDLL) -> None:
 @pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
 def test_every_second_element_is_loaded(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
     lanes = lanes_of(vectors, dtype)
-    a = at_page_end(np.arange(2 * lanes - 1).astype(dtype))
+    every = np.arange(2 * lanes - 1).astype(dtype)
     out = np.empty((4, lanes), dtype)
-    for n in range(lanes + 1):
-        call(vectors, f"seconds_{c(dtype)}", out, a, n)
-        some = np.where(np.arange(lanes) < n, -7, a[::2]).astype(dtype)
-        np.testing.assert_array_equal(out, [a[::2], a[::2], some, some])
+    for low in (-3, *range(lanes + 2)):
+        for high in (-5, *range(lanes + 1)):
+            end = min(lanes, max(0, high))
+            a = at_page_end(every[: max(0, 2 * end - 1)])  # nothing behind the last is touched
+            call(vectors, f"seconds_{c(dtype)}", out, a, low, high)
+            lane = np.arange(lanes)
+            some = np.where((lane >= low) & (lane < end), every[::2], -7).astype(dtype)
+            np.testing.assert_array_equal(out[:2], [some, some])
+            if low <= 0 and high == lanes:
+                np.testing.assert_array_equal(out[2:], [every[::2]] * 2)
 
 
 @pytest.mark.parametrize(
