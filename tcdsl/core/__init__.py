@@ -23,7 +23,8 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
     ``set_casting(True)`` and ``set_casting(False)``, which give what was set before.
 Function(function)
     A function of Python's, that binds to no object. `names` may be set to a dict of further names
-    of its arguments, each with that of the function's; `cast` as of an Op.
+    of its arguments, each with that of the function's; `cast` as of an Op. `into` may be set to one
+    that takes, in its place, calls with an argument whose name `names` have with None.
 Method(callable)
     An Op, a View or a Function as a method, where it is an attribute of a type. Its attributes are
     theirs, `__wrapped__` is the callable.

@@ -112,8 +112,9 @@ class Sizes(tuple[int, ...]): ...
 class Function:
     __wrapped__: Callable[..., Any]
     __name__: str
-    names: dict[str, str] | None
+    names: dict[str, str] | dict[str, str | None] | None
     cast: Callable[..., Any] | None
+    into: Callable[..., Any] | None
     def __new__(cls, function: Callable[..., Any]) -> Function: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 

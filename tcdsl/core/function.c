@@ -10,11 +10,13 @@ typedef struct {
   PyObject *function, *dict;
   PyObject *names; /* NULL, None, or a dict: further names of arguments, and what the function calls them */
   PyObject *cast;  /* NULL, None, or a callable: as of an Op */
+  PyObject *into;  /* NULL, None, or a callable that takes calls with an argument whose name names have as None's */
 } Function;
 
 static PyTypeObject *function_type;
 
-/* The words of a call as the function has them: the same tuple where none is another name; a new reference. */
+/* The words of a call as the function has them: the same tuple where none is another name, None where one is not the
+ * function's; a new reference. */
 static PyObject *words_of(PyObject *names, PyObject *keywords) {
   PyObject *found = NULL;
   Py_ssize_t n = PyTuple_Size(keywords);
@@ -22,6 +24,10 @@ static PyObject *words_of(PyObject *names, PyObject *keywords) {
     PyObject *own = PyDict_GetItemWithError(names, PyTuple_GetItem(keywords, k));
     if (!own && PyErr_Occurred()) goto failed;
     if (!own) continue;
+    if (own == Py_None) {
+      Py_DecRef(found);
+      return Py_NewRef(own);
+    }
     if (!found && !(found = PyTuple_New(n))) return NULL;
     PyTuple_SetItem(found, k, Py_NewRef(own));
   }
@@ -39,7 +45,9 @@ static PyObject *function_call(PyObject *self, PyObject *const *args, size_t nar
   if (casting && is_set(f->cast)) return PyObject_Vectorcall(f->cast, args, nargsf, keywords);
   PyObject *words = keywords && is_set(f->names) ? words_of(f->names, keywords) : NULL;
   if (!words && keywords && is_set(f->names)) return NULL;
-  PyObject *result = PyObject_Vectorcall(f->function, args, nargsf, words ? words : keywords);
+  int is_into = words == Py_None;
+  PyObject *result = PyObject_Vectorcall(is_into ? f->into : f->function, args, nargsf,
+                                         words && !is_into ? words : keywords);
   Py_DecRef(words);
   return result ? result : refused(f->function, args, nargsf);
 }
@@ -60,6 +68,7 @@ static int function_traverse(Function *f, visitproc visit, void *arg) {
   Py_VISIT(f->function);
   Py_VISIT(f->names);
   Py_VISIT(f->cast);
+  Py_VISIT(f->into);
   Py_VISIT(f->dict);
   return 0;
 }
@@ -68,6 +77,7 @@ static int function_clear(Function *f) {
   Py_CLEAR(f->function);
   Py_CLEAR(f->names);
   Py_CLEAR(f->cast);
+  Py_CLEAR(f->into);
   Py_CLEAR(f->dict);
   return 0;
 }
@@ -87,6 +97,7 @@ static PyMemberDef function_members[] = {{"__vectorcalloffset__", T_PYSSIZET, of
                                          {"__wrapped__", T_OBJECT, offsetof(Function, function), READONLY, NULL},
                                          {"names", T_OBJECT, offsetof(Function, names), 0, NULL},
                                          {"cast", T_OBJECT, offsetof(Function, cast), 0, NULL},
+                                         {"into", T_OBJECT, offsetof(Function, into), 0, NULL},
                                          {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef function_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                         {NULL, NULL, NULL, NULL, NULL}};

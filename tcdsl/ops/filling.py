@@ -18,6 +18,7 @@ from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.strides import order_of_strides
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.underived import underived
+from tcdsl.ops.writing import check_unrecorded
 
 ops = Family(__file__)
 _FEW = 4096  # elements
@@ -310,9 +311,21 @@ def bernoulli_(
 
 
 def bernoulli(
-    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+    input: Tensor,
+    p: float | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Return 1 by the probability that each element is, or by p for all; else 0."""
+    """Return 1 by the probability that each element is, or by p for all; else 0.
+
+    ``out``, of any type, is given that instead, in the shape of the input.
+    """
+    if out is not None:
+        check_unrecorded("bernoulli", (input, out))
+        if out.shape != input.shape:
+            out.resize_(input.shape)
+        return bernoulli_(out, input if p is None else p, generator=generator)
     if p is not None:
         made = bernoulli_(empty_in_memory(input.detach()), p, generator=generator)
     else:

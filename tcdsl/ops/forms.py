@@ -31,7 +31,6 @@ from tcdsl.core import (
     Recipe,
     Tensor,
     check_write,
-    is_grad_enabled,
     set_fn,
 )
 from tcdsl.core.dtypes import DType
@@ -57,14 +56,15 @@ from tcdsl.ops.strides import Laid, is_plain, laid
 from tcdsl.ops.typed import TypedText
 from tcdsl.ops.writing import (
     any_recorded,
-    check_castable,
     check_target,
+    check_unrecorded,
     kept_of,
     laid_apart,
     lie_alike,
     may_overlap,
     shares,
     unrecorded,
+    write_result,
 )
 
 if TYPE_CHECKING:
@@ -382,24 +382,12 @@ class Forms:
 
     def _into(self, values: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         """Compute into tensors that the caller gives, of another type or shape too."""
-        if is_grad_enabled() and any(
-            isinstance(v, Tensor) and v.requires_grad for v in (*values, *outs)
-        ):
-            raise RuntimeError(
-                f"{self.name}(): functions with out=... arguments don't support automatic "
-                "differentiation, but one of the arguments requires grad."
-            )
+        check_unrecorded(self.name, (*values, *outs))
         result = self.op(*values)
         if len(outs) == 1 and outs[0].dtype is result.dtype and outs[0].shape == result.shape:
             self._install_into(values, outs)
         for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):
-            check_castable(made.dtype, target.dtype)
-            if tuple(target.shape) != tuple(made.shape):
-                target.resize_(made.shape)
-                if made.stride() != target.stride():  # of a result that lies as operands do
-                    at = target.storage_offset()
-                    target.data = target.detach().as_strided(made.shape, made.stride(), at)
-            target.copy_(made)
+            write_result(target, made)
         return outs[0] if len(outs) == 1 else self.result(outs)
 
     def _install_into(self, values: tuple[Any, ...], outs: tuple[Any, ...]) -> None:

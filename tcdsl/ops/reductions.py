@@ -173,8 +173,11 @@ def mean(
     return found
 
 
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """Sum elements that are not NaN."""
+    input = _typed(input, dtype)
     name = "nansum" if input.dtype.is_floating_point else "sum"
     found: Tensor = _reduced(name, input, dim, keepdim)
     return found

@@ -101,8 +101,11 @@ def _mean_beside(input: Tensor, dim: Any, args: Any, named: dict[str, Any]) -> T
     return mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.DType | None = None
+) -> Tensor:
     """Return the mean of what is not NaN."""
+    input = input if dtype is None else input.to(dtype)
     known = (input == input).to(input.dtype)
     made: Tensor = nansum(input, dim, keepdim) / known.sum(dim, keepdim)
     return made

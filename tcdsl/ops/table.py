@@ -22,6 +22,7 @@ from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.format import format_def
 from tcdsl.ops.arguments import faced, with_numpys_names
 from tcdsl.ops.forms import Forms
+from tcdsl.ops.into import TAKING, taking_out
 from tcdsl.ops.meaning import Meaning, Slow, Spread, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
 from tcdsl.ops.strides import Layout, strides_of_result
@@ -147,6 +148,8 @@ def publish(
     method = Method(function) if isinstance(function, Op | View | Function) else function
     is_plain = isinstance(function, FunctionType) and {*on} == {"torch", "Tensor"}
     free = faced(function) if is_plain else function
+    if "torch" in on and names[0] in TAKING:
+        free = _taking_out(names[0], free)
     for name in names:
         if "torch" in on:
             PUBLIC[name] = free
@@ -157,6 +160,15 @@ def publish(
         _found_at(free, "tcdsl", names[0])
     if free is not function or "torch" not in on:
         _found_at(function, "tcdsl", f"Tensor.{names[0]}")
+
+
+def _taking_out(name: str, function: Any) -> Any:
+    """Let a function take ``out``, and an op whose calls by name are a function's."""
+    if not isinstance(function, Op):
+        return taking_out(name, function)
+    if function.named is not None:
+        function.named = taking_out(name, function.named)
+    return function
 
 
 def _found_at(function: Any, module: str, name: str) -> None:

@@ -35,6 +35,26 @@ def check_castable(made: DType, target: DType) -> None:
         )
 
 
+def write_result(target: Tensor, made: Tensor) -> None:
+    """Write a result into a tensor that a caller gave, of another type or shape too."""
+    check_castable(made.dtype, target.dtype)
+    if tuple(target.shape) != tuple(made.shape):
+        target.resize_(made.shape)
+        if made.stride() != target.stride():  # of a result that lies as operands do
+            at = target.storage_offset()
+            target.data = target.detach().as_strided(made.shape, made.stride(), at)
+    target.copy_(made)
+
+
+def check_unrecorded(name: str, values: Sequence[Any]) -> None:
+    """Refuse a call that would be recorded, of a function that writes into the caller's tensors."""
+    if any_recorded(values):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
+
+
 def check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bool) -> None:
     """Refuse a first operand that cannot hold the result."""
     target = values[0]

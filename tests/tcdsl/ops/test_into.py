@@ -1,0 +1,118 @@
+"""Results are written into tensors of the caller's, ``out=``, as PyTorch's functions do."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library
+from tcdsl.core import Op
+from tcdsl.ops.into import TAKING
+from tcdsl.ops.table import PUBLIC
+from tests.tiers import sampled
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+VALUES = [[1.0, 5.0, 2.0], [4.0, 3.0, 6.0]]
+PLACES = [[0, 2, 1], [1, 1, 0]]
+# Arguments, of a matrix x and places i in it, and the types of what is given for the results.
+CALLS: list[tuple[str, str, str]] = [
+    ("sum", "x, 0", "float32"),
+    ("max", "x, 0", "float32 int64"),
+    ("cumsum", "x, 1", "float64"),
+    ("gather", "x, 1, i", "float32"),
+    ("matmul", "x, x.t()", "float32"),
+    ("prod", "x, 0", "int32"),
+    ("mean", "x, 1, True", "float64"),
+    ("nansum", "x, 1", "float64"),
+    ("nanmean", "x, 1", "float64"),
+    ("max", "x, -x", "float32"),
+    ("min", "x, 1, True", "float32 int64"),
+    ("max", "x", "float32"),
+    ("median", "x, 1", "float32 int64"),
+    ("mode", "x, 0", "float32 int64"),
+    ("kthvalue", "x, 2, 1", "float32 int64"),
+    ("topk", "x, 2", "float32 int64"),
+    ("sort", "x, 0", "float32 int64"),
+    ("cummax", "x, 1", "float32 int64"),
+    ("std", "x, 0", "float32"),
+    ("var", "x, 0", "float64"),
+    ("norm", "x, 2, 0", "float32"),
+    ("amax", "x, 0", "float32"),
+    ("argmax", "x, 0", "int64"),
+    ("any", "x > 4, 0", "bool"),
+    ("all", "x > 0, 1", "bool"),
+    ("cumprod", "x, 0", "float32"),
+    ("cross", "x, x.flip(0), 1", "float32"),
+    ("diag", "x", "float32"),
+    ("index_select", "x, 0, i[1]", "float32"),
+    ("masked_select", "x, x > 2", "float32"),
+    ("nonzero", "x > 2", "int64"),
+    ("renorm", "x, 2, 0, 1.0", "float32"),
+    ("take", "x, i", "float32"),
+    ("tril", "x", "float32"),
+    ("triu", "x, 1", "float32"),
+    ("where", "x > 2, x, -x", "float32"),
+    ("logsumexp", "x, 1", "float32"),
+    ("softmax", "x, 0", "float32"),
+    ("quantile", "x, 0.4", "float32"),
+    ("searchsorted", "x[:1, [0, 2, 1]].sort()[0][0], x", "int64"),
+    ("scatter", "x, 1, i, 9.0", "float32"),
+    ("frexp", "x", "float32 int32"),
+    ("hstack", "[x, x]", "float32"),
+    ("kron", "x, x", "float32"),
+    ("floor_divide", "x, 2", "float32"),
+    ("bernoulli", "x > 2.5", "int64"),
+]
+
+
+def _made(t: Any, name: str, arguments: str, types: str) -> list[Any]:
+    names = {"x": t.tensor(VALUES), "i": t.tensor(PLACES)}
+    if name == "bernoulli":
+        arguments = f"({arguments}).to(x.dtype)"
+    args = eval(f"({arguments},)", names)
+    outs = [t.empty(0, dtype=getattr(t, dtype)) for dtype in types.split()]
+    result = getattr(t, name)(*args, out=outs[0] if len(outs) == 1 else tuple(outs))
+    results = [result] if len(outs) == 1 else list(result)
+    assert all(a is b for a, b in zip(results, outs, strict=True))
+    return [o.numpy() for o in outs]
+
+
+@sampled("name, arguments, types", CALLS, keep=4)
+def test_results_are_written_as_pytorch_writes_them(name: str, arguments: str, types: str) -> None:
+    for mine, theirs in zip(
+        *(_made(t, name, arguments, types) for t in (library, torch)), strict=True
+    ):
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_all_that_take_out_are_public_and_have_it_once() -> None:
+    assert {*PUBLIC} >= TAKING
+    for name in TAKING:
+        function = PUBLIC[name]
+        by_name: Any = function.named if isinstance(function, Op) else function
+        assert by_name.names["out"] is None, name
+        assert "out" not in signature(by_name.__wrapped__).parameters, name
+
+
+def test_what_may_not_be_written_is_refused() -> None:
+    x = library.tensor(VALUES, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        library.max(x, 0, out=(library.empty(0), library.empty(0, dtype=library.int64)))
+    y = x.detach()
+    with pytest.raises(TypeError, match=r"sum\(\): argument 'out' must be Tensor, not int"):
+        library.sum(y, 0, out=3)
+    with pytest.raises(RuntimeError, match="Float can't be cast to the desired output type Long"):
+        library.tril(y, out=library.zeros(2, 3, dtype=library.int64))
+    with pytest.raises(TypeError, match="has 2 results"):
+        library.sort(y, out=library.empty(0))
+    with library.no_grad():
+        assert library.sum(x, axis=1, out=library.empty(0)).tolist() == [8, 13]
+    assert library.sum(y, 1, out=None).tolist() == [8, 13]
+    assert library.cumsum(y, 1, out=y) is y  # over what is read
+    assert y.tolist() == [[1, 6, 8], [4, 7, 13]]
