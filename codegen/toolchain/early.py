@@ -20,12 +20,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from tcdsl.codegen.toolchain import spare
 from tcdsl.codegen.toolchain.cachedir import subfolder
 from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
 from tcdsl.codegen.toolchain.contentfile import building_folder
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.text.errors import CompileError
+from tcdsl.grammar.text.garbage import sought_seldom
 
 BEGINS = True  # tests count processes
 _PIPES = "/dev/fd"
@@ -106,7 +108,8 @@ def wanted(name: str) -> Iterator[None]:
     """
     around, _here.name = _here.name, name
     try:
-        yield
+        with sought_seldom(), spare.held():
+            yield
     finally:
         _here.name = around
         if not around and _here.waiting is not None:

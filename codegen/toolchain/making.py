@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tcdsl.codegen.toolchain import spare
 from tcdsl.codegen.toolchain.cachedir import lacks_room
 from tcdsl.codegen.toolchain.cc import Compiler
 from tcdsl.codegen.toolchain.command import uninterrupted
@@ -60,6 +61,8 @@ def make(
                     del waiting[key]
                 for key in [k for k, making in running.items() if making.run.finished()]:
                     done[key] = running.pop(key).end()
+            if running:
+                spare.do()
             if waiting and len(running) < jobs:  # others are at work on them
                 time.sleep(_POLL_S)
             elif running:

@@ -7,6 +7,7 @@ that do so: a call whose signature and executable records find does without.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.executables import Compiled, Executables
@@ -21,6 +22,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
+from tcdsl.codegen.toolchain.spare import later
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -138,7 +140,7 @@ class Binding:
             return known
         config = self.default_config(spec, sizes)
         if config != known:
-            self._index.keep_choice(spec, sizes, config)
+            later(partial(self._index.keep_choice, spec, sizes, config))
         return config
 
     def is_legal(self, spec: Spec, config: Config) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.beginning import begin
@@ -15,6 +16,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
+from tcdsl.codegen.toolchain.spare import later
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.stack import stack_for
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 Sizes = tuple[tuple[str, int], ...]
 
-# Is told before a compiler is waited for: what will be wanted after it may be built aside.
+# Is told when a compiler is waited for: what will be wanted after it may be built aside.
 COMPILING: ContextVar[Callable[[], None] | None] = ContextVar("compiling", default=None)
 
 
@@ -107,7 +109,7 @@ class Executables:
         with self._lock:
             config, regime = self.generic_choice(spec, sizes)
             if self.index is not None:
-                self.index.keep_generic_choice(spec, config, regime)
+                later(partial(self.index.keep_generic_choice, spec, config, regime))
             compiled = self.compile(spec, config, sizes)
             self._generic.setdefault(spec, []).append((regime, compiled))
             return compiled
@@ -146,7 +148,7 @@ class Executables:
                 from tcdsl.codegen.choose import compiler  # on use
 
                 if self.index is not None:
-                    begin(self.name, self.index.machine)
+                    later(partial(begin, self.name, self.index.machine))
                 unit = self.unit(spec, config, sizes)
                 loaded: load.Loaded | LoadedUnit
                 if isinstance(self.machine, Gpu):
@@ -157,7 +159,7 @@ class Executables:
                     imports = [f.name for f in unit.functions if f.linkage == "import"]
                     text = compiler.emit_c(unit)
                     if (tell := COMPILING.get()) is not None:
-                        tell()
+                        later(tell)
                     loaded = load.compile_and_load(text, self.name, imports)
                     if self.index is not None:
                         self.index.keep_object(spec, config, sizes, loaded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tcdsl.calls.bindings.binding import Binding
@@ -17,6 +18,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
+from tcdsl.codegen.toolchain.spare import later
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.text.stack import stack_for
@@ -180,7 +182,7 @@ class OwnSizes(Binding):
                 return None
         config = self._open_choice(spec, sizes)
         if self._index is not None and config is not None:
-            self._index.keep_choice(spec, sizes, config)
+            later(partial(self._index.keep_choice, spec, sizes, config))
         return config
 
     def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
