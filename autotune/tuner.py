@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 
@@ -148,27 +149,36 @@ def _verdict(
     store.add_problem(key, problem.name, problem.text)
     # A file says anything: what is no config of this space is nobody's trial.
     known = [trial for trial in store.ended(key) if space.lists(trial.config)]
-    begun = [r.config for r in store.trials(key) if r.status not in FINAL and space.lists(r.config)]
-    neighbours = [b.config for b in best.relatives(store.path, key) if space.holds(b.config)]
-    first = list(start) or [space.default]
-    kept = best.lookup(store.path, key)  # it may have come from another file, and has no trial
-    came = [] if kept is None else [kept.config]
-    if shipped is not None and (config := shipped.lookup(key)) is not None:
-        came.append(config)
-    first += [config for config in came if space.holds(config)]
     with suppress(StoppedError), Measurement(problem, store, budget, report) as measure:
         found = search(
             space,
             measure,
             budget,
             random.Random(seed),
-            start=[*first, *begun, *neighbours[:_NEIGHBOURS]],
+            start=[*(start or [space.default]), *_promising(problem, store, shipped)],
             known=known,
             use_model=use_model,
             tell=lambda text: report.note(f"{problem.name}: {text}"),
         )
         return verdict_on(measure, found)
     return None  # stopped before there was anything to compare
+
+
+def _promising(
+    problem: TuningProblem, store: TuningStore, shipped: Shipped | None
+) -> Iterator[Config]:
+    """Yield what is tried before all proposals: the best known, shipped, begun, of other sizes."""
+    key, space = problem.key, problem.space
+    kept = best.lookup(store.path, key)  # it may have come from another file, and has no trial
+    if kept is not None and space.holds(kept.config):
+        yield kept.config
+    if shipped is not None and (config := shipped.lookup(key)) is not None and space.holds(config):
+        yield config
+    for row in store.trials(key):  # of a run that was killed
+        if row.status not in FINAL and space.lists(row.config):
+            yield row.config
+    relatives = (b.config for b in best.relatives(store.path, key) if space.holds(b.config))
+    yield from islice(relatives, _NEIGHBOURS)
 
 
 class _Stop(threading.Event):

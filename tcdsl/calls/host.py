@@ -88,14 +88,15 @@ class HostCalls:
         return *session.bind(definition, arrays, given.generics), arrays
 
     def _run(self, call: KernelCall, given: Arguments, example: object = None) -> Any:
+        """Run a call, and install its form unless it is still being tuned."""
         try:
-            return self._run_on_host(call, given, example)
+            return self._launched(call, given, example)
         except AllocationError:
             raise
         except MemoryError:
             raise call.no_memory() from None
 
-    def _run_on_host(self, call: KernelCall, given: Arguments, example: object) -> Any:
+    def _launched(self, call: KernelCall, given: Arguments, example: object) -> Any:
         candidate = self._dispatch.candidate(call)
         if candidate is not None:
             return self._launcher.run(call.entry(candidate), call.operands, call.outs, example)

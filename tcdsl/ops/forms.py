@@ -85,6 +85,10 @@ def forget_forms() -> None:
 class Forms:
     """The forms of calls of one op: the way of those that are new.
 
+    `slow` takes what the core does not know and makes operands of it, `_call` asks the rules of the
+    op (shapes, the type to compute in, casts), `_run` finds an executable, installs it for the form
+    and runs it. `plan` tells what recorded calls of the form keep.
+
     Parameters
     ----------
     name : str
@@ -132,7 +136,7 @@ class Forms:
         self._inplace: dict[object, tuple[tuple[int, int], ...]] = {}
         self._overlaps = False  # whether a target was given that an operand lies in, too
         self._elsewhere: set[int] = set()  # operands that may not lie as it does: read elsewhere
-        self._pure: Forms | None = None  # the same op with fresh results
+        self._fresh: Forms | None = None  # the same op, writing into none of its operands
         self.calls_on_gpus: TensorCalls | None = None  # once there were some
         several = len(self.returns) > 1
         self.launcher = launcher or Launcher(
@@ -354,15 +358,15 @@ class Forms:
     def _kept_apart(self, values: tuple[Any, ...]) -> Any:
         """Return a fresh result, recorded, of which nothing that is kept will be written over."""
         with self.lock:
-            self._pure = self._pure or Forms(
+            self._fresh = self._fresh or Forms(
                 self.name, self.session, self.definition, replace(self.meaning, slow=None)
             )
-        result = self._pure.op(*values)
+        result = self._fresh.op(*values)
         if any(isinstance(k, Tensor) and shares(k, values[:1]) for k in kept_of(result)):
             apart = (
                 v.clone() if isinstance(v, Tensor) and shares(v, values[:1]) else v for v in values
             )
-            result = self._pure.op(*apart)  # the gradient reads what is written over
+            result = self._fresh.op(*apart)  # the gradient reads what is written over
         return result
 
     def _written(self, call: KernelCall, outs: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -424,8 +428,11 @@ class Forms:
         return recipe if name is None else recipe.named(name)
 
     @cached_property
-    def pure_op(self) -> Op:
-        """The op without `recorded`: its gradients compute again what they need."""
+    def plain_op(self) -> Op:
+        """The op whose recorded calls keep operands and results only, no sums inside of the text.
+
+        Its gradients compute such sums again.
+        """
         meaning = replace(self.meaning, slow=None)
         made = Forms(self.name, self.session, self.definition, meaning)
         made.keeps_extra = False

@@ -49,8 +49,8 @@ class Texted(Protocol):
     dispatch: Dispatch
 
     @property
-    def pure_op(self) -> Op:
-        """The op whose gradients compute again what they need."""
+    def plain_op(self) -> Op:
+        """The op whose recorded calls keep operands and results only."""
 
     def result(self, values: tuple[Tensor, ...]) -> Any:
         """Return several results as callers get them."""
@@ -225,7 +225,7 @@ class Recipes:
                 op = self._trained.setdefault((forms, needs), op)
         result = op(*values)
         n = len(self._returns)
-        if op is self._forms.pure_op:
+        if op is self._forms.plain_op:
             return result
         return result[0] if n == 1 else self._forms.result(tuple(result[:n]))
 
@@ -237,7 +237,7 @@ class Recipes:
         wanted = _wanted(variant, needs)
         made = gradient_of(variant, None, wanted) if wanted else None
         if made is None or not made.extra:
-            plain: Op = self._forms.pure_op
+            plain: Op = self._forms.plain_op
             return plain
         program = parsed(made.forward, FORWARD)
         meaning = self._of_gradients()

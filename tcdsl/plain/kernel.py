@@ -36,7 +36,12 @@ _MAX_MADE = 1024  # kernels over batches, gradients, ...: by what was asked
 
 
 class PlainKernel(Described):
-    """A definition as a callable on arrays, on the host or on a GPU."""
+    """A definition as a callable on arrays, on the host or on a GPU.
+
+    A call is the launcher's, in C (`codegen.runtime.Launcher`, of which this is one): it looks the
+    exact form of the arguments up and runs what lies there. `_call_slowly` takes calls of forms
+    that it does not know, which `HostCalls` and `DeviceCalls` make and install.
+    """
 
     def __init__(self, session: Session, definition: nodes.Def) -> None:
         self.session = session
