@@ -260,3 +260,14 @@ class Block:
         else:
             mask = self.mask(self.region(self.base, spot))
             self.level.stmts.append(b.do(f"tc_storet_{name}", at, mask, value))
+
+    def store_by_turns(self, s: Statement, spot: Spot, value: Expr, behind: Expr) -> None:
+        """Store lanes that alternate with those of another value, all of them."""
+        place = place_of(self.walk.ctx, s.target, s.subs)
+        assert place is not None, "subscripts are affine"
+        at, _ = self._at(place, spot)
+        t = value.type
+        assert isinstance(t, Vector)
+        name = vexpr.kind_of(t, self.walk.operands.memory_dtype(s.target))
+        two = value, behind
+        self.level.stmts.append(b.do(f"tc_zip2_{name}", at, b.c64(t.lanes), *two, *two))

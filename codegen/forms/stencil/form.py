@@ -27,8 +27,16 @@ from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.lines import Cut
 from tcdsl.codegen.forms.stencil.nest import StencilNest, units_of
+from tcdsl.codegen.forms.stencil.pair import PairNest, paired
 from tcdsl.codegen.forms.stencil.pieces import Piece, pieces_of
-from tcdsl.codegen.forms.stencil.problem import MOST_ROWS, Stencil, asked_taps, gathers, reloads
+from tcdsl.codegen.forms.stencil.problem import (
+    MOST_ROWS,
+    Stencil,
+    asked_taps,
+    gathers,
+    is_apart,
+    reloads,
+)
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Return
 from tcdsl.codegen.machine.config import Knob, Value
@@ -40,6 +48,8 @@ from tcdsl.grammar.types.dtypes import INT32
 _MOST_STEPS = 200  # taps times rows times vectors: the length of a block's text
 _LONG_LINE = 4096  # lanes of a unit
 _ANY = 0  # parts of all rows
+_MANY_ROWS = 4  # of pieces that look at no neighbours
+_FEW_ROWS = 3  # of two pieces together where there are few registers
 _TALL = 1 << 14  # points of a unit where there are many
 
 
@@ -68,7 +78,9 @@ def _parts(ctx: Context, s: Stencil) -> tuple[int, ...]:
 def _rows(ctx: Context, s: Stencil) -> tuple[int, ...]:
     """Return how many rows of a stencil may be computed together."""
     held = MOST_ROWS // registers_of(s)
-    return tuple(n for n in range(1, held + 1) if n <= _most(ctx, s)) if s.shares else (1,)
+    if not s.shares and not is_apart(ctx, s):
+        return (1,)
+    return tuple(n for n in range(1, held + 1) if n <= _most(ctx, s))
 
 
 def _vectors(ctx: Context, s: Stencil) -> tuple[int, ...]:
@@ -92,6 +104,8 @@ def default(ctx: Context) -> dict[str, Value]:
     if s.row is not None and not _are_rows_apart(s):
         extent = max(1, ctx.extent(s.row.extent))
         count = min(rows, key=lambda r: (_line_cost(s, extent, r), -r))
+    if not s.shares and s.row is not None and is_apart(ctx, s):  # they share the loop along lines
+        count = max(n for n in rows if n <= _MANY_ROWS)
     least = 3 if reloads(ctx, s) else 8
     wide = 2 in vectors and not _walked(ctx, s, 2).is_still
     if s.is_still:  # another walk is a regime of its own
@@ -174,15 +188,20 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     cut = replace(cut, unit_rows=height.in_phase)
     nests: list[StencilNest] = []
     functions, phases = [], []
-    for p in pieces:
+    for p, *other in paired(pieces):
         few = max(n for n in _rows(p.ctx, p.stencil) if n <= rows)
         names = nests[0].walk.names if nests else None
         own = replace(cut, rows=few)
         if not nests:  # what the first piece of a unit reads the others find in a cache
             ahead = plan.keep("ahead", rows_ahead(p.ctx, p.stencil, few))
             own = replace(own, ahead=ahead.in_phase)
-        nests.append(StencilNest(p.ctx, p.stencil, own, names))
-        for statement in p.stencil.statements:
+        if other:
+            if ctx.machine.has_few_registers:  # for the points of two
+                own = replace(own, rows=min(few, _FEW_ROWS))
+            nests.append(PairNest(p, other[0], own, names))
+        else:
+            nests.append(StencilNest(p.ctx, p.stencil, own, names))
+        for statement in (x for q in (p, *other) for x in q.stencil.statements):
             if statement.base is None and not statement.covers:
                 function, phase = fill(ctx, statement)
                 functions.append(function)

@@ -183,6 +183,12 @@ def takes_apart(ctx: Context, s: Stencil) -> bool:
     return any(place is not None and place.step(s.lane.name) not in (ZERO, ONE) for place in places)
 
 
+def is_apart(ctx: Context, s: Stencil) -> bool:
+    """Whether neighbouring lanes are stored apart, as pieces of a tensor are that strides leave."""
+    place = place_of(ctx, s.statement.target, s.statement.subs)
+    return place is not None and place.step(s.lane.name) != ONE
+
+
 def gathers(ctx: Context, s: Stencil) -> bool:
     """Whether the lanes of some read come one by one: they lie far apart, or nobody knows how far.
 
