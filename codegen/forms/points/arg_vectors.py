@@ -95,14 +95,13 @@ def any_row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
 
     scalar: the search point by point, for rows with too many positions.
     """
-    search, short = (_Search(ctx, s, count) for count in (CHAINS, _FEWER))
-    along = ctx.operands.size(s.reductions[-1].extent)
-    is_short = b.compare("<", along, search.lanes * _MANY)
-    both = If(is_short, short.whole(), search.whole())
-    if search.bits == 64:
-        return both
+    search, short, least = (_Search(ctx, s, count) for count in (CHAINS, _FEWER, 1))
     positions = b.mul(*(ctx.operands.size(r.extent) for r in s.reductions))
-    return If(b.compare("<", positions, _MOST), both, scalar())
+    is_short, is_least = (b.compare("<", positions, search.lanes * n) for n in (_MANY, _FEW))
+    found = If(is_short, If(is_least, least.whole(), short.whole()), search.whole())
+    if search.bits == 64:
+        return found
+    return If(b.compare("<", positions, _MOST), found, scalar())
 
 
 def _positions(ctx: Context, s: Statement) -> int:

@@ -168,6 +168,16 @@ def test_rows_in_vectors_have_the_first_place(kind: str, width: int) -> None:
     held(p)
 
 
+def test_a_row_of_any_length_has_as_many_chains_as_one_of_its_length() -> None:
+    p = problem(ROWS.replace("T", "float"), hard_rows("float", 33))
+    text = emitted(p, exact=False)
+    for count in (1, 2, 4):
+        joined = "tc_max_v8f32(" * (count - 1) + "extreme0"
+        assert f"tc_hmax_v8f32({joined}" in text
+    held(p)
+    held(problem(ROWS.replace("T", "float"), hard_rows("float", 130)))
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize(
     "text",
