@@ -244,6 +244,19 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
             assert chosen[2] >= 8
 
 
+def test_of_ranges_about_as_quick_there_are_the_fewest() -> None:
+    """Rows of sizes that stand for all are longer than most: looks cost more beside shorter ones."""
+    text = """def f(float(V,D) X, int64(L) I, float(L,D) Y) -> (O) {
+      O(v, d) = X(v, d)  O(I(l), d) += Y(l, d) }"""
+    found = np.zeros((9, 4), np.float32), np.zeros(5, np.int64), np.zeros((5, 4), np.float32)
+    p = problem(text, *found)
+    spec = spec_of(p, exact=False, threads=2)
+    for columns, ranges in ((64, 2), (128, 2), (4096, 8)):
+        sizes = {"V": 1000, "D": columns, "L": 20000}
+        config = compiler.default_config(p.program, spec, detect(), sizes)
+        assert config.get("g1.ranges") == ranges, columns
+
+
 def test_few_points_of_a_large_target_are_looked_at_once() -> None:
     text = (
         "def f(float(N) X, int32(K) I, float(K) V) -> (float(N) O) { O(n) = X(n)  O(I(k)) = V(k) }"
