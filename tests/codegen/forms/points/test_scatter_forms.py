@@ -245,7 +245,7 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
 
 
 def test_of_ranges_about_as_quick_there_are_the_fewest() -> None:
-    """Rows of sizes that stand for all are longer than most: looks cost more beside shorter ones."""
+    """Sizes that stand for all have longer rows than most: looks cost more beside shorter ones."""
     text = """def f(float(V,D) X, int64(L) I, float(L,D) Y) -> (O) {
       O(v, d) = X(v, d)  O(I(l), d) += Y(l, d) }"""
     found = np.zeros((9, 4), np.float32), np.zeros(5, np.int64), np.zeros((5, 4), np.float32)
