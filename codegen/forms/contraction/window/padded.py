@@ -4,6 +4,8 @@
 
 A padded copy of all images is written to memory and read from there once more. Rows are the
 outermost dimension of a part, whatever the image has, so that no stride depends on how many it has.
+But where several blocks of columns read it, each would make a part anew: then a phase makes one of
+all rows for each image, channel by channel (`Part.planes`).
 """
 
 from __future__ import annotations
@@ -97,6 +99,24 @@ class Part:
         start, behind = (low, high) if step == first.step else (high, low)
         count = b.max64(b.sub(extent, b.add(start, behind)), 0)
         return self.tap, b.min64(start, extent), count
+
+    @property
+    def is_once(self) -> bool:
+        """Whether no two images have a line in common: a volume's would, that slide along it."""
+        return all(not d.terms or d.extent == ONE for d in self.dims)
+
+    def planes(self, name: Callable[[int], str]) -> tuple[Part, tuple[tuple[Index, Size], ...]]:
+        """Return the part of one channel of all rows, and what channels are by indices so named.
+
+        Each index comes with the distance of neighbours in the part.
+        """
+        first, *between, last = self.dims
+        found = tuple((Index(name(n), d.extent), d.step) for n, d in enumerate(between))
+        alone = [
+            replace(d, extent=ONE, terms=(*d.terms, (i.name, 1)))
+            for d, (i, _) in zip(between, found, strict=True)
+        ]
+        return replace(self, dims=(first, *alone, last)), found
 
     def most_rows(self, size: Callable[[Size], Expr], elements: int) -> Expr:
         """Return of how many rows of pixels a part of about so many elements is, at least one."""
@@ -234,8 +254,11 @@ def _bounds(
 # ---- making a part
 
 
-def pad_line(name: str, dtype: DType, lanes: int) -> Function:
-    """Return the function that copies a line in whole vectors, zeros beside [low, high)."""
+def pad_line(name: str, dtype: DType, lanes: int, *, is_apart: bool) -> Function:
+    """Return the function that copies a line in whole vectors, zeros beside [low, high).
+
+    is_apart: another thread may make the next line: nothing is stored behind this one.
+    """
     vector, mask = Vector(dtype, lanes), Mask(dtype, lanes)
     to = b.pointer("to", dtype, restrict=True)
     source = b.pointer("from", dtype, const=True, restrict=True)
@@ -246,9 +269,14 @@ def pad_line(name: str, dtype: DType, lanes: int) -> Function:
     def store(value: Expr) -> Stmt:
         return Eval(intrinsic("tc_store", vector, b.offset(to, x), value))
 
+    def store_first(value: Expr) -> Stmt:
+        first = intrinsic("tc_tail", vector, b.sub(width, x), type=mask)
+        return Eval(intrinsic("tc_storet", vector, b.offset(to, x), first, value))
+
     at = b.offset(source, x)
     chosen = intrinsic("tc_range", vector, b.sub(low, x), b.sub(high, x), type=mask)
-    part = b.block(Let(some, chosen), store(intrinsic("tc_loadm", vector, at, some, type=vector)))
+    read = intrinsic("tc_loadm", vector, at, some, type=vector)
+    part = b.block(Let(some, chosen), store_first(read) if is_apart else store(read))
     whole = store(intrinsic("tc_load", vector, at, type=vector))
     body = b.loop(x, 0, width, If(inside, whole, part), step=lanes)
     return Function(name, (to, source, low, high, width), body, "helper")

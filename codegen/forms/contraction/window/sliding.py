@@ -63,8 +63,8 @@ class Sliding:
 def sliding_of(ctx: Context) -> Sliding | None:
     """Return a group as a convolution of unknown sizes, or None if it is none.
 
-    A padding that it begins with is made by tasks where weights differ in groups, which have few
-    columns: each block of columns would make it anew.
+    A padding that it begins with is made by tasks, or by tasks of a phase before: each block of
+    columns would make it anew, but in groups, which have few columns.
     """
     if ctx.spec.sizes is not None:
         return None
@@ -72,12 +72,12 @@ def sliding_of(ctx: Context) -> Sliding | None:
     if padded is None:
         return _sliding_of(ctx, ctx.group)
     bare = _sliding_of(ctx, padded.group)
-    if bare is None or bare.problem.a.buffer != padded.padding.target or not bare.panels:
+    if bare is None or bare.problem.a.buffer != padded.padding.target:
         return None
     p = bare.problem
     roles = bare.pixel, bare.lines, bare.panels
     part = part_of(ctx, reach_of(ctx), padded, p.statement, p.a, *roles)
-    if part is None:
+    if part is None or not (bare.panels or part.is_once):
         return None
     made = replace(bare, problem=replace(p, a=part.operand), part=part)
     steps = (part.operand.stride(i.name).constant for i in (made.pixel, made.tap))

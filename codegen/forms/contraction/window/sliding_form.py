@@ -31,6 +31,7 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
 )
 from tcdsl.codegen.forms.contraction.window.sliding import Sliding, sliding_of
 from tcdsl.codegen.forms.contraction.window.sliding_nest import SlidingNest, phase
+from tcdsl.codegen.forms.contraction.window.sliding_padding import padding_phase
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Scalar
 from tcdsl.codegen.machine.config import Knob, Value
@@ -42,6 +43,7 @@ from tcdsl.grammar.types.dtypes import FLOAT64
 
 _MOST_TAPS = 8  # of a row of the window: each is code in all micro-kernels
 _WAITING = 64  # pixels of which sums wait to be turned around: in the first level
+_PAD = 10  # half cycles of a vector of a padded line
 _LONG = 2  # vectors of pixels from which on a line fills them well enough
 
 
@@ -90,7 +92,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     # a store of less than a vector is several where there are no masks
     waits = found.conv.is_turned and not ctx.machine.has_masks
     at_once = max(1, _WAITING // mr) if waits else 1
-    sizes = ctx.param_base, part, at_once
+    sizes = ctx.param_base, part, at_once, ctx.shared_base
     nest = SlidingNest(found.conv, found.finish, *names, found.taps, rows, *sizes)
     functions = phase(nest)
     blocks = b.mul(nest.blocks, nest.size(extent_of(found.conv.panels)))
@@ -102,6 +104,14 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     serial: Expr = b.cast(b.add(walk, b.mul(chunks, packing)), Scalar(FLOAT64))
     cost = b.arith("*", serial, b.const(0.5 / ctx.machine.frequency_ghz, FLOAT64))
     phases = [Phase(functions[-1].name, b.mul(chunks, blocks), cost)]
+    shared: Expr = b.c64(0)
+    if nest.is_padded_before:
+        padding, tasks, elements = padding_phase(nest)
+        functions.append(padding)
+        spent = b.cast(b.mul(b.div(elements, lanes), _PAD), Scalar(FLOAT64))
+        ns = b.arith("*", spent, b.const(0.5 / ctx.machine.frequency_ghz, FLOAT64))
+        phases.insert(0, Phase(padding.name, tasks, ns))
+        shared = b.mul(elements, nest.dtype.size_bytes)
     s = found.conv.problem.statement
     if s.base is None and not s.covers:
         function, filling = fill(ctx, s)
@@ -115,7 +125,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         phases=tuple(phases),
         plan=stmts,
         thread_bytes=nest.offsets()["end"],
-        shared_bytes=b.c64(0),
+        shared_bytes=shared,
         params_used=1,
     )
 

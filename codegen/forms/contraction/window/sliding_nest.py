@@ -31,10 +31,13 @@ from tcdsl.codegen.forms.contraction.window.sliding import Sliding
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Call,
+    Cast,
     Eval,
     Expr,
+    Field,
     Function,
     Let,
+    Opaque,
     Return,
     Stmt,
 )
@@ -58,6 +61,7 @@ class SlidingNest(Nest):
     param: int
     part_elements: int
     at_once: int
+    shared: Expr
 
     @property
     def tallest(self) -> int:
@@ -106,7 +110,7 @@ class SlidingNest(Nest):
             "packed": b.mul(b.add(b.mul(deep, self.width), self.lanes), size),
             "sums": b.c64((len(self.rows) * self.waiting + self.lanes) * self.lanes * size),
         }
-        if self.conv.part is not None:
+        if self.conv.part is not None and not self.is_padded_before:
             part = self.conv.part.elements(self.size, self.part_rows)
             bytes_of["part"] = b.mul(b.add(part, self.lanes), size)
         out: dict[str, Expr] = {}
@@ -115,6 +119,30 @@ class SlidingNest(Nest):
             out[name] = at
             at = b.add(at, b.mul(b.ceil_div(count, LINE), LINE))
         return {**out, "end": at}
+
+    @property
+    def is_padded_before(self) -> bool:
+        """Whether images are padded by a phase before, once for all blocks of columns."""
+        return self.conv.part is not None and not self.conv.panels
+
+    @property
+    def images(self) -> Stmt:
+        """The declaration of where padded images lie."""
+        images = self.pointer("images")
+        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared)
+        return Let(images, Cast(at, images.type))
+
+    @property
+    def image_lines(self) -> Expr:
+        """The lines of pixels that a padded image is for."""
+        row = None if self.conv.part is None else self.conv.part.row
+        return b.c64(1) if row is None else self.size(row.extent)
+
+    @property
+    def image_elements(self) -> Expr:
+        """The elements of a padded image."""
+        assert self.conv.part is not None
+        return self.conv.part.elements(self.size, self.image_lines)
 
     @property
     def part_rows(self) -> Expr:
@@ -181,9 +209,13 @@ def phase(nest: SlidingNest) -> list[Function]:
     chunks = Let(nest.var("chunks"), b.plan_param(nest.param))
     head = [chunks, *nest.head(), Let(nest.var("depth"), nest.depth)]
     made: list[Function] = []
-    if nest.conv.part is not None:
+    if nest.is_padded_before:
+        head.append(nest.images)
+    elif nest.conv.part is not None:
         head += [nest.area("part", nest.dtype), Let(nest.var("part_rows"), nest.part_rows)]
-        made.append(pad_line(nest.name("pad"), nest.dtype, nest.lanes))
+    if nest.conv.part is not None:
+        is_apart = nest.is_padded_before
+        made.append(pad_line(nest.name("pad"), nest.dtype, nest.lanes, is_apart=is_apart))
     body = b.block(head, b.loop(nest.var("task"), b.BEGIN, b.END, _task(nest)))
     whole = nest.operands.declare(b.block(body, Return(b.const(0, INT32))))
     return [
@@ -223,6 +255,12 @@ def _task(nest: SlidingNest) -> Stmt:
     if c.part is None:
         line = _line(nest, point, point, block_of, cut)
         walk: Stmt = b.loop(nest.var("line"), begin, end, inner.stmts, line)
+    elif nest.is_padded_before:
+        image = b.mul(b.div(nest.var("line"), nest.image_lines), nest.image_elements)
+        part = Let(nest.pointer("part"), b.offset(nest.pointer("images"), image))
+        there = {} if c.part.row is None else {c.part.row.name: point[c.part.row.name]}
+        line = _line(nest, point, there, block_of, cut)
+        walk = b.loop(nest.var("line"), begin, end, inner.stmts, part, line)
     else:
         walk = _parts(nest, c.part, (begin, end), inner.stmts, point, block_of, cut)
     return b.block(where.stmts, _pack(nest, panel, first, columns), walk)

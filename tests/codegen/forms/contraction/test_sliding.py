@@ -40,11 +40,47 @@ def test_tasks_pad_the_lines_of_groups_in_parts() -> None:
     differential([Case(p, exact=False) for p in listed], 27, None, small)
 
 
+PLAIN = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+    O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
+}"""
+
+
+def generic_text(p: Problem) -> str:
+    spec = spec_of(p, exact=False)
+    return compiler.emit_c(compiler.lower(p.program, spec, Config(), detect(), p.sizes, "k"))
+
+
+def test_images_are_padded_channel_by_channel_before_blocks_of_columns_read_them() -> None:
+    sizes = [(2, 3, 11, 37), (3, 2, 1, 5), (1, 3, 2, 1), (0, 1, 4, 4), (1, 0, 3, 9), (2, 2, 0, 3)]
+    listed = [problem(PLAIN, rand(*s), rand(70, s[1], 3, 3)) for s in sizes]
+    assert titles_of(listed[0]).count("convolution of any size") == 2, "padding and sum are one"
+    text = generic_text(listed[0])
+    assert "const tc_i64 image = task / C;" in text
+    assert "k_g0_tile(" in text[text.index("const tc_i64 first_tap") :], (
+        "lines outside are left out"
+    )
+    pad = text[text.index("k_g0_pad(float") :]
+    assert "tc_storet" in pad[: pad.index("}\n}")], "what lies behind is another task's"
+    differential([Case(p, exact=False) for p in listed], 27)
+
+
+def test_a_volume_is_padded_by_a_group_of_its_own() -> None:
+    """Its lines slide along two axes: images that a line reads would have others' lines too."""
+    text = """def conv(float(N,C,D,H,W) I, float(F,C,3,3,3) K) -> (O) {
+        O(n,f,z,y,x) +=! pad(I(n,c,z+l-1,y+i-1,x+j-1), 0) * K(f,c,l,i,j)
+            where z in 0:D, y in 0:H, x in 0:W
+    }"""
+    p = problem(text, rand(1, 2, 3, 4, 20), rand(40, 2, 3, 3, 3))
+    assert titles_of(p).count("convolution of any size") == 1
+    differential([Case(p, exact=False)], 54)
+
+
 @pytest.mark.wide
-def test_taps_of_lines_outside_of_an_image_add_nothing() -> None:
+@pytest.mark.parametrize("groups", [True, False])
+def test_taps_of_lines_outside_of_an_image_add_nothing(groups: bool) -> None:
     image, weights = rand(1, 2, 3, 4, 20), rand(2, 25, 3, 3, 3)
     weights[:, :, :, 0] = np.inf  # what the first line meets lies above it
-    p = problem(GROUPS, image, weights)
+    p = problem(GROUPS, image, weights) if groups else problem(PLAIN, image[:, 0], weights[0])
     results = run_cases([Case(p, exact=exact) for exact in (True, False)])
     first, second = (found[..., 0, 1:-1] for (found,) in results)
     assert np.isfinite(first).all()
