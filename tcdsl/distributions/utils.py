@@ -9,6 +9,7 @@ from tcdsl import library as tc
 from tcdsl.autograd import modes
 from tcdsl.core import Tensor
 from tcdsl.distributions.distribution import broadcast_all
+from tcdsl.distributions.eitherway import inner as clamp_probs
 
 __all__ = [
     "broadcast_all",
@@ -24,12 +25,6 @@ __all__ = [
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     """Return probabilities, of one event each or along the last dimension."""
     return tc.sigmoid(logits) if is_binary else tc.softmax(logits, -1)  # type: ignore[no-any-return]
-
-
-def clamp_probs(probs: Tensor) -> Tensor:
-    """Return probabilities that are neither 0 nor 1."""
-    eps = tc.finfo(probs.dtype).eps
-    return probs.clamp(eps, 1 - eps)  # type: ignore[no-any-return]
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import ShapeError, count
 from tcdsl.grammar.text.format import expr_pieces
-from tcdsl.grammar.text.heads import has_any_rank
+from tcdsl.grammar.text.heads import dims_of, has_any_rank
 
 Shape = int | str | Sequence[int | str]
 
@@ -124,11 +124,6 @@ class Sizes:
                 f"{self._origins[name]}"
             )
         self._origins.setdefault(name, origin)
-
-
-def dims_of(param: nodes.Param) -> tuple[nodes.Expr | nodes.Dots, ...]:
-    """Return the dimensions that a parameter is declared with."""
-    return (param.type.dims if param.type is not None else None) or ()
 
 
 def declaration(param: nodes.Param) -> str:

@@ -9,11 +9,11 @@ from os import PathLike
 from typing import Any
 
 from tcdsl.grammar.text.errors import TCTypeError, count
+from tcdsl.grammar.text.heads import dims_of
 from tcdsl.grammar.text.nodes import Def, Param
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.kernel import Kernel
 from tcdsl.layers.library import Texts
-from tcdsl.layers.sizes import dims_of
 from tcdsl.text.instead import instead
 from tcdsl.text.names import generic_values
 

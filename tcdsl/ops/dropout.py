@@ -29,9 +29,20 @@ _alpha_there = {False: ops.op("alpha_dropout"), True: ops.op("alpha_dropout_runs
 _HEIGHT = 1.0507009873554804934193349852946 * 1.6732632423543772848170429916717
 
 
-def _check(p: float) -> None:
+def _without_chance(
+    input: Tensor, p: float, training: bool, inplace: bool, by_channel: bool
+) -> Tensor | None:
+    """Return what is left where all elements stay, or none; None where chance decides."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if by_channel and input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    if not training or p == 0 or not input.numel():
+        return input
+    if p < 1:
+        return None
+    made: Tensor = input.mul_(0) if inplace else input * 0
+    return made
 
 
 @functools.lru_cache
@@ -61,13 +72,8 @@ def _noise(input: Tensor, p: float, by_channel: bool) -> Tensor:
 def _dropped(
     input: Tensor, p: float, training: bool, inplace: bool, by_channel: bool = False
 ) -> Tensor:
-    _check(p)
-    if by_channel and input.ndim < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    if not training or p == 0 or not input.numel():
-        return input
-    if p == 1:
-        return _nothing(input, inplace)
+    if (settled := _without_chance(input, p, training, inplace, by_channel)) is not None:
+        return settled
     if input._device:
         made = _on_gpu(_there, input, by_channel, p, 1 / (1 - p))
         return input.copy_(made) if inplace else made
@@ -79,13 +85,8 @@ def _dropped(
 def _dropped_to_low(
     input: Tensor, p: float, training: bool, inplace: bool, by_channel: bool = False
 ) -> Tensor:
-    _check(p)
-    if by_channel and input.ndim < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    if not training or p == 0 or not input.numel():
-        return input
-    if p == 1:
-        return _nothing(input, inplace)
+    if (settled := _without_chance(input, p, training, inplace, by_channel)) is not None:
+        return settled
     scale = 1 / math.sqrt((_HEIGHT * _HEIGHT * p + 1) * (1 - p))
     if input._device:
         settings = -_HEIGHT, scale, scale * p * _HEIGHT
@@ -94,11 +95,6 @@ def _dropped_to_low(
     op = _masked_alpha_into if inplace else _masked_alpha
     settings = scale, _HEIGHT * scale, _HEIGHT * scale * p
     return op(input, _noise(input, p, by_channel), *settings)
-
-
-def _nothing(input: Tensor, inplace: bool) -> Tensor:
-    made: Tensor = input.mul_(0) if inplace else input * 0
-    return made
 
 
 def _on_gpu(ops: dict[bool, Any], input: Tensor, by_channel: bool, *settings: float) -> Tensor:

@@ -15,7 +15,21 @@ from tcdsl.ops.arguments import several
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm"]
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """A norm behind which elements may be scaled and shifted by parameters."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def reset_parameters(self) -> None:
+        """Begin anew: no scale, no shift."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """Normalise the last dimensions.
 
     Parameters
@@ -34,9 +48,6 @@ class LayerNorm(Module):
     weight, bias : Parameter, shape normalized_shape, or None
         At first 1 and 0.
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     @placed
     def __init__(
@@ -57,13 +68,6 @@ class LayerNorm(Module):
             self.register_parameter(name, Parameter(blank(self.normalized_shape)) if has else None)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Begin anew: no scale, no shift."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
     def forward(self, input: Tensor) -> Tensor:
         """Normalise, shape (..., *normalized_shape)."""
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -76,7 +80,7 @@ class LayerNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalise groups of channels of each sample.
 
     Parameters
@@ -99,9 +103,6 @@ class GroupNorm(Module):
     ----------
     Wu and He, "Group normalization", 2018.
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     @placed
     def __init__(
@@ -127,13 +128,6 @@ class GroupNorm(Module):
         for name, is_there in (("weight", affine), ("bias", affine and bias)):
             self.register_parameter(name, Parameter(blank(num_channels)) if is_there else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Begin anew: no scale, no shift."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise, shape (N, num_channels, ...)."""

@@ -14,16 +14,61 @@ from tcdsl.nn.placed import blank, placed
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-def _say_dense(name: str) -> None:
-    warnings.warn(
-        f"{name}(sparse=True): there are no sparse tensors here, gradients are dense: the numbers "
-        "are the same, but a step costs as much as the whole table",
-        UserWarning,
-        stacklevel=3,
-    )
+class _Table(Module):
+    """What both layers have: rows that are looked up, one of which may be padding."""
+
+    weight: Parameter
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    sparse: bool
+
+    def _set_table(self, given: Tensor | None) -> None:
+        """Take a table over, or draw one."""
+        shape = self.num_embeddings, self.embedding_dim
+        if self.sparse:
+            warnings.warn(
+                f"{type(self).__name__}(sparse=True): there are no sparse tensors here, gradients "
+                "are dense: the numbers are the same, but a step costs as much as the whole table",
+                UserWarning,
+                stacklevel=3,
+            )
+        if given is None:
+            self.weight = Parameter(blank(*shape))
+            self.reset_parameters()
+        elif tuple(given.shape) != shape:
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+        else:
+            self.weight = Parameter(given)
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            init.zeros_(self.weight.data[self.padding_idx])
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **settings: Any) -> Self:
+        """Make a layer of a table.
+
+        Parameters
+        ----------
+        embeddings : Tensor, shape (N, D)
+        freeze : bool
+            Whether it is not trained.
+        **settings
+            As of the class.
+        """
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        make: Any = cls  # a constructor of `Module` takes no table
+        layer: Self = make(rows, columns, _weight=embeddings, **settings)
+        layer.weight.requires_grad = not freeze
+        return layer
 
 
-class Embedding(Module):
+class Embedding(_Table):
     """Rows of a table by number.
 
     Parameters
@@ -46,8 +91,6 @@ class Embedding(Module):
     weight : Parameter, shape (N, D)
         At first normal of mean 0 and deviation 1.
     """
-
-    weight: Parameter
 
     @placed
     def __init__(
@@ -73,21 +116,7 @@ class Embedding(Module):
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        if sparse:
-            _say_dense(type(self).__name__)
-        if _weight is None:
-            self.weight = Parameter(blank(num_embeddings, embedding_dim))
-            self.reset_parameters()
-        elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
-            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        else:
-            self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            init.zeros_(self.weight.data[self.padding_idx])
+        self._set_table(_weight)
 
     def forward(self, input: Tensor) -> Tensor:
         """Look integers up, (...) to (..., D)."""
@@ -114,27 +143,8 @@ class Embedding(Module):
             text += ", scale_grad_by_freq=True"
         return text + ", sparse=True" if self.sparse else text
 
-    @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **settings: Any) -> Self:
-        """Make a layer of a table.
 
-        Parameters
-        ----------
-        embeddings : Tensor, shape (N, D)
-        freeze : bool
-            Whether it is not trained.
-        **settings
-            As of the class.
-        """
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = embeddings.shape
-        layer = cls(rows, columns, _weight=embeddings, **settings)
-        layer.weight.requires_grad = not freeze
-        return layer
-
-
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """Sums, means or maxima of rows of a table, without the rows.
 
     Parameters
@@ -157,8 +167,6 @@ class EmbeddingBag(Module):
     weight : Parameter, shape (N, D)
         At first normal of mean 0 and deviation 1.
     """
-
-    weight: Parameter
 
     @placed
     def __init__(
@@ -184,25 +192,11 @@ class EmbeddingBag(Module):
         self.scale_grad_by_freq = scale_grad_by_freq
         self.mode = mode
         self.sparse = sparse
-        if sparse:
-            _say_dense(type(self).__name__)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertionError("padding_idx must be within num_embeddings")
         self.include_last_offset = include_last_offset
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        if _weight is None:
-            self.weight = Parameter(blank(num_embeddings, embedding_dim))
-            self.reset_parameters()
-        elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
-            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        else:
-            self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            init.zeros_(self.weight.data[self.padding_idx])
+        self._set_table(_weight)
 
     def forward(
         self,
@@ -249,13 +243,3 @@ class EmbeddingBag(Module):
             text += ", scale_grad_by_freq=True"
         text += f", mode='{self.mode}'"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
-
-    @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **settings: Any) -> Self:
-        """Make a layer of a table; as of `Embedding`."""
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, columns = embeddings.shape
-        layer = cls(rows, columns, _weight=embeddings, **settings)
-        layer.weight.requires_grad = not freeze
-        return layer
