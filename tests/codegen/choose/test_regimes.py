@@ -56,8 +56,9 @@ def test_sizes_of_a_regime_have_its_choice(name: str) -> None:
             assert other == config
 
 
-def test_what_asks_nothing_has_one_choice() -> None:
-    p = program(PROGRAMS["matmul"].text)
+@pytest.mark.parametrize("text", [PROGRAMS["matmul"].text, COLUMNS])
+def test_what_asks_nothing_has_one_choice(text: str) -> None:
+    p = program(text)
     made = [choice(p, *(n + i for i, _ in enumerate(p.sizes))) for n in SIZES]
     assert {regime for _, regime in made} == {Regime()}
     assert len({config for config, _ in made}) == 1
@@ -71,11 +72,6 @@ def test_what_asks_nothing_has_one_choice() -> None:
             SUMS,
             "g0.split",
             {(4, 5): False, (4, 40_000): True, (8, 40_000): False, (1009, 1009): False},
-        ),
-        (
-            COLUMNS,
-            "g0.split",
-            {(5, 4): False, (40_000, 4): True, (40_000, 8191): True, (40_000, 8192): False},
         ),
         (
             PROGRAMS["softmax"].text,

@@ -209,8 +209,12 @@ class ColumnNest(RowPoints):
             out += self.once(ready)
             out += self.sweep(n, None)
             ready = [(s, True) for s in sweep.steps if s.folds]
-        ready += [(s, False) for s in self.space.aligned.after]
-        return [*out, *self.once(ready)]
+        return [*out, *self.finished()]
+
+    def finished(self) -> list[Stmt]:
+        """Return what follows the last sweep, whose folds are in their tables."""
+        folds = [(s, True) for w in self.space.aligned.sweeps[-1:] for s in w.steps if s.folds]
+        return self.once([*folds, *((s, False) for s in self.space.aligned.after)])
 
     def once(self, ready: list[tuple[AlignedStatement, bool]]) -> list[Stmt]:
         """Return a pass along the columns that finishes values of rows."""

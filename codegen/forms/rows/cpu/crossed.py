@@ -82,7 +82,7 @@ def _pays(x: Crossing) -> bool:
 
     Threads decide only whether this is one group: as two it has the same parts, and the same sums.
     """
-    if not reduction.default(x.across_ctx)["split"]:
+    if not reduction.is_split(x.across_ctx):
         return False
     ctx, length = x.across_ctx, x.along.row_length()
     per_point = max(1, int(schedule.memory_per_point(x.along_ctx, x.along)))
@@ -159,7 +159,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     columns = ColumnNest(x.across_ctx, x.across, column, 1)
     columns.taken |= nest.taken
     nest.taken = columns.taken  # one function
-    split = reduction.split_of(x.across_ctx, x.across)
+    split = reduction.split_of(x.across_ctx, x.across, "rows")  # it has parts at all sizes
     planned = plan_split(ctx, split)
     partials = Partials(x.across_ctx, x.across, columns, planned.parts)
     part, first, last = (b.i64(nest.fresh(n)) for n in ("part", "first", "last"))

@@ -31,6 +31,7 @@ from tcdsl.codegen.forms.rows.crossing import PART_POINTS
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.signs import maximum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 
 MOST_PARTS = 64
@@ -38,6 +39,8 @@ MOST_PARTS = 64
 # 0, which costs some 9 us a part.
 _PART_FACTORS = 1 << 18
 _ENOUGH_RESULTS = 8  # independent pieces, from which on nothing is split
+_COLUMNS = 1024  # that are such a piece
+_SPLIT_FROM = 2 * PART_POINTS + 1  # points, from which on there are parts
 
 
 def matches(ctx: Context) -> bool:
@@ -59,18 +62,36 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return columns where they are nearer in memory than rows; split long folds of few results."""
     space = space_of(ctx)
     along = "columns" if schedule.columns_are_near(ctx, space) else "rows"
-    pieces = points(space.kept)
-    if along == "columns":
-        blocks = maximum(ONE, space.kept[-1].extent // 1024)
-        pieces = points(space.kept[:-1]) * blocks
-    split = True
-    if ctx.is_exact() or space.kept:  # else one result of any size: plan finds the parts
-        work = points(space.kept) * space.row_length()
-        split = ctx.at_least(work, 2 * PART_POINTS + 1) and not ctx.at_least(
-            pieces, _ENOUGH_RESULTS
-        )
+    split = _counts_parts(ctx, space, along) or is_split(ctx)
     block: dict[str, Value] = {k.name: usual_block(ctx, space) for k in block_knob(ctx, space)}
     return {**schedule.default(ctx, space, along), **block, "walk": along, "split": split}
+
+
+def is_split(ctx: Context) -> bool:
+    """Whether a fold has parts at all sizes of a regime: long ones of few results have."""
+    space = space_of(ctx)
+    if not (ctx.is_exact() or space.kept):
+        return True  # one result of any size: the plan finds the parts
+    pieces = points(space.kept)
+    if schedule.columns_are_near(ctx, space):
+        pieces = points(space.kept[:-1]) * _blocks(space)
+    work = points(space.kept) * space.row_length()
+    return ctx.at_least(work, _SPLIT_FROM) and not ctx.at_least(pieces, _ENOUGH_RESULTS)
+
+
+def _blocks(space: IterationSpace) -> Size:
+    return maximum(ONE, space.kept[-1].extent // _COLUMNS)
+
+
+def _counts_parts(ctx: Context, space: IterationSpace, walk: Value) -> bool:
+    """Whether the plan tells how many parts there are, be it one, which stores its results itself.
+
+    Along columns that is the same text but for a pass along finished ones. Along rows it is
+    another: many short rows are a task, and stay in registers.
+    """
+    if ctx.is_exact():
+        return False
+    return not space.kept or (walk == "columns" and schedule.column_walk(ctx, space) is not None)
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -82,8 +103,9 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     against = 1.0 if (values.get("walk") == "columns") == near else 4.0
     idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
     pieces = pieces_of(ctx, space, values)
-    if values.get("split"):  # into parts of rows
-        work = ctx.extent(points(space.kept) * space.row_length())
+    work = ctx.extent(points(space.kept) * space.row_length())
+    counted = _counts_parts(ctx, space, values.get("walk", "rows"))
+    if values.get("split") and (not counted or work >= _SPLIT_FROM):  # into parts of rows
         pieces = max(pieces, min(MOST_PARTS, work // PART_POINTS))
     return schedule.rows_ns(ctx, space, each * against, pieces) * idle
 
@@ -91,7 +113,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, two where the fold is split."""
     space = space_of(ctx)
-    split = split_of(ctx, space) if values.get("split") else None
+    split = split_of(ctx, space, values.get("walk", "rows")) if values.get("split") else None
     column = schedule.column_walk(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         each, block = schedule.point_ns(ctx, space, column), block_of(ctx, space, values)
@@ -130,7 +152,7 @@ def _multiplies_floats(ctx: Context, space: IterationSpace) -> bool:
     return any(s.op.startswith("*") and ctx.operands.buffer(s.target).dtype.is_float for s in folds)
 
 
-def split_of(ctx: Context, space: IterationSpace) -> Split:
+def split_of(ctx: Context, space: IterationSpace, walk: Value) -> Split:
     """Return the parts of a fold: their number depends on sizes only."""
     outermost = space.sweeps[0][0]
     length = ctx.operands.size(space.row_length())
@@ -140,6 +162,11 @@ def split_of(ctx: Context, space: IterationSpace) -> Split:
     if _multiplies_floats(ctx, space):
         count = b.ceil_div(work, _PART_FACTORS)
     wanted = b.max64(1, b.min64(MOST_PARTS, count))
+    if space.kept and _counts_parts(ctx, space, walk):
+        pieces = ctx.operands.size(points(space.kept[:-1]) * _blocks(space))
+        is_few = b.compare("<", pieces, _ENOUGH_RESULTS)
+        is_long = b.compare(">=", work, _SPLIT_FROM)
+        wanted = b.select(b.all_of(is_long, is_few), wanted, b.c64(1))
     extent = ctx.operands.size(outermost.extent)
     return Split(extent, wanted)
 

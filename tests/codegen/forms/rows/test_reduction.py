@@ -176,6 +176,23 @@ def test_a_sum_is_the_same_at_any_number_of_threads(exact: bool, rng: np.random.
 
 
 @pytest.mark.cc
+@pytest.mark.parametrize("text", [COLUMNS, MIDDLE])
+def test_columns_of_any_sizes_have_the_parts_of_known_ones(
+    text: str, rng: np.random.Generator
+) -> None:
+    """One part whose task finishes it, or some that a second phase combines."""
+    shapes = [(3, 5), (290, 513), (40_000, 4), (18, 8191), (17, 8192)]  # the last is never split
+    outer = [2] if text == MIDDLE else []
+    arrays = [normal(rng, *outer, *shape) for shape in shapes]
+    found = [problem(text, a, *([normal(rng, len(a))] if text == COLUMNS else ())) for a in arrays]
+    known = [Case(p, exact=True) for p in found]
+    unknown = [Case(p, exact=False, of_call=True) for p in found]
+    differential(unknown, terms=40_000)
+    for one, other in zip(run_cases(known), run_cases(unknown), strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+
+
+@pytest.mark.cc
 def test_long_sums_are_formed_in_blocks() -> None:
     # one accumulator after the other would lose a tenth of a million ones added to 2^24
     a = np.full((1, 1 << 20), np.float32(0.1))

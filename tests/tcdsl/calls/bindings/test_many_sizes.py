@@ -43,6 +43,14 @@ def test_a_new_size_asks_nothing_but_its_plan(monkeypatch: pytest.MonkeyPatch) -
     assert mm.variant().executables == made
 
 
+def test_a_third_batch_makes_no_executable_where_sums_over_it_go_in_parts() -> None:
+    """The gradient of a bias is a few rows first, then so many that threads share them."""
+    back: Any = tc.define("def back(float(M,N) D) -> (b) { b(n) +=! D(m, n) }", tune="off")
+    for m, count in ((4, 1), (3, 2), (900, 2), (1, 2), (2000, 2)):
+        np.testing.assert_array_equal(back(np.ones((m, 300), np.float32)), np.full(300, m))
+        assert len(back.variant().executables) == count
+
+
 def test_a_size_generic_text_does_not_depend_on_who_asks() -> None:
     """Sizes whose results caches hold share one text; those that none holds have another."""
     text = "def f(float(B,N) X) -> (Y) { S(b) +=! exp(X(b,n))  Y(b,n) = exp(X(b,n)) / S(b) }"
