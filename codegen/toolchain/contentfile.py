@@ -31,6 +31,11 @@ def hash_of(parts: Iterable[str]) -> str:
     return hashlib.sha256("".join([f"{part}\0" for part in parts]).encode()).hexdigest()[:32]
 
 
+def is_name(name: str, suffix: str) -> bool:
+    """Whether a file of the cache may be called so."""
+    return name.endswith(suffix) and _NAME.fullmatch(name) is not None
+
+
 def lookup(key: str, suffix: str) -> Path | None:
     """Return the file of a key, or None; a damaged one is removed."""
     return next((path for path, _ in contents(key, suffix)), None)

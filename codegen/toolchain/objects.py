@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,7 +19,6 @@ from tcdsl.grammar.text.errors import CompileError
 T = TypeVar("T")
 
 FORMAT = "1"  # of keys
-_FILE = re.compile(r"\w+-[0-9a-f]{32}-[0-9a-f]{16}" + re.escape(OBJECT), re.ASCII)
 UNWANTED: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", default=None)
 
 
@@ -125,6 +123,6 @@ def file_name(value: object) -> str:
     ValueError
         If it may be none.
     """
-    if not (isinstance(value, str) and _FILE.fullmatch(value)):
+    if not (isinstance(value, str) and contentfile.is_name(value, OBJECT)):
         raise ValueError("it names no object")
     return value
