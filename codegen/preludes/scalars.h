@@ -68,15 +68,20 @@ TC_SHIFTS(i8, u8, 8) TC_SHIFTS(i16, u16, 16) TC_SHIFTS(i32, u32, 32) TC_SHIFTS(i
 TC_ORDERED(i8) TC_ORDERED(i16) TC_ORDERED(i32) TC_ORDERED(i64)
 TC_ORDERED(u8) TC_ORDERED(u16) TC_ORDERED(u32) TC_ORDERED(u64) TC_ORDERED(b)
 
-#define TC_FLOATING(T)                                                                            \
-  TC_FN tc_##T tc_min_##T(tc_##T a, tc_##T b) { return ((a < b) | (a != a)) ? a : b; }               \
-  TC_FN tc_##T tc_max_##T(tc_##T a, tc_##T b) { return ((a > b) | (a != a)) ? a : b; }               \
-  TC_FN tc_##T tc_fmin_##T(tc_##T a, tc_##T b) { return ((a < b) | (b != b)) ? a : b; }              \
-  TC_FN tc_##T tc_fmax_##T(tc_##T a, tc_##T b) { return ((a > b) | (b != b)) ? a : b; }
+/* Extremes of floats: one instruction, and a choice where `kept` is NaN, which is asked of its bits. A branch on
+ * `a op b` is one that nobody foresees, `kept != kept` behind it a mask for which running extremes wait. */
+#define TC_EXTREME(T, U, nan, name, op, kept)                                                     \
+  TC_FN tc_##T tc_##name##_##T(tc_##T a, tc_##T b) {                                               \
+    tc_##T m = a op b ? a : b;                                                                     \
+    return (tc_##U)(tc_bits_##T(kept) << 1) > nan ? a : m;                                         \
+  }
+#define TC_FLOATING(T, U, nan)                                                                    \
+  TC_EXTREME(T, U, nan, min, <, a) TC_EXTREME(T, U, nan, max, >, a)                                \
+  TC_EXTREME(T, U, nan, fmin, <, b) TC_EXTREME(T, U, nan, fmax, >, b)
 #ifndef TC_NATIVE_F32
-TC_FLOATING(f32)
+TC_FLOATING(f32, u32, 0xff000000)
 #endif
-TC_FLOATING(f64)
+TC_FLOATING(f64, u64, 0xffe0000000000000)
 
 /* Float % floors as in Python: the result has the sign of b. */
 TC_FN tc_f32 tc_mod_f32(tc_f32 a, tc_f32 b) {

@@ -14,6 +14,16 @@ from tcdsl.codegen.toolchain.cc import INCLUDES, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 
 
+def assembly(text: str) -> str:
+    """Return what gcc makes of a text; skipped where it is not gcc for AVX-512 or AVX2."""
+    cc, isa = find_compiler(), detect().isa
+    if cc.kind != "gcc" or isa not in ("avx512", "avx2"):
+        pytest.skip("reads the assembly of gcc for AVX-512 and AVX2")
+    command = [*cc.command, *cc.flags, f"-I{INCLUDES}", "-O3", "-S", "-x", "c", "-", "-o", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
 def held_in_registers(unit: Unit, names: str) -> list[str]:
     """Hold that loops of the functions of such names keep their vectors; return their names.
 
@@ -21,17 +31,11 @@ def held_in_registers(unit: Unit, names: str) -> list[str]:
     one there (a number that it has there may go to all lanes); with 16 a loop may read there what
     stays as it is, the mask of the last columns.
 
-    names: a regular expression. Skipped where the compiler is not gcc for AVX-512 or AVX2.
+    names: a regular expression.
     """
-    cc, isa = find_compiler(), detect().isa
-    if cc.kind != "gcc" or isa not in ("avx512", "avx2"):
-        pytest.skip("reads the assembly of gcc for AVX-512 and AVX2")
-    command = [*cc.command, *cc.flags, f"-I{INCLUDES}", "-O3", "-S", "-x", "c", "-", "-o", "-"]
-    text = compiler.emit_c(unit)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    found = re.findall(rf"^({names}):\n(.*?)\.size", done.stdout, re.S | re.M)
+    found = re.findall(rf"^({names}):\n(.*?)\.size", assembly(compiler.emit_c(unit)), re.S | re.M)
     assert found
-    if isa == "avx512":
+    if detect().isa == "avx512":
         vector = r"^(?!\tvbroadcasts|.*\{1to).*(\(%r[sb]p.*zmm|zmm.*\(%r[sb]p)"
         out = [n for n, body in found if re.search(vector, body, re.M)]
     else:

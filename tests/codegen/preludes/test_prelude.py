@@ -6,6 +6,7 @@ import ctypes
 import functools
 import itertools
 import math
+import re
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.toolchain.cc import INCLUDES
+from tests.codegen.assembly import assembly
 from tests.codegen.native import BUILDS, C_OF, CUDA, Array, in_tier, library, loop, run
 from tests.tiers import sampled
 
@@ -169,6 +171,21 @@ def test_extremes_hand_nan_on_or_drop_it(lib: ctypes.CDLL, dtype: np.dtype[Any])
         ("min", np.minimum), ("max", np.maximum), ("fmin", np.fmin), ("fmax", np.fmax),
     ):  # fmt: skip
         np.testing.assert_array_equal(run(lib, f"{name}_{c(dtype)}", dtype, a, b), numpy(a, b))
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_extremes_of_floats_are_no_branch_on_values(dtype: np.dtype[Any]) -> None:
+    """A scatter of random numbers took five times as long as one of numbers in order."""
+    t = c(dtype)
+    text = f"""#include "prelude.h"
+    void scattered(tc_{t} *out, const tc_{t} *x, const tc_i64 *at, tc_i64 n) {{
+      for (tc_i64 k = 0; k < n; k++) {{
+        tc_i64 row = tc_once_i64(at + k);
+        out[row] = tc_max_{t}(out[row], x[k]);
+      }}
+    }}"""
+    assert re.search(r"\tv?maxs[sd]\t", assembly(text))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
