@@ -69,6 +69,7 @@ def _op(name: str, bits: int, steps: int, product: str, over: int) -> Op:
 
 def _called(name: str, input: Tensor, other: Tensor) -> Tensor:
     types = _whole(name)((input, other))
+    input, other = (o.to(types) if not o.dtype.category else o for o in (input, other))
     bits = few = _room(8 * types.itemsize - types.is_signed)
     if types.itemsize > 1:
         of_all, of_lesser = _greatest(input, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl.core import Tensor, empty, made_by
-from tcdsl.core.dtypes import DType, bool_, float64
+from tcdsl.core.dtypes import DType, bool_, float64, int64
 from tcdsl.ops import pointwise
 from tcdsl.ops.internal import filled
 from tcdsl.ops.pointwise import clamp, clamp_, mul, pow, sub
@@ -159,8 +159,20 @@ def positive(input: Tensor) -> Tensor:
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """Return ``input * 2 ** other``."""
-    made: Tensor = mul(input, exp2(other))
+    """Return ``input * 2 ** other``, of floats and integers in the input's type.
+
+    Of integers the power is multiplied by in halves: all of it may be beyond the type.
+    """
+    made: Tensor
+    if not input.dtype.is_floating_point or other.dtype.is_floating_point:
+        made = mul(input, exp2(other))
+        return made
+    places = other.detach().to(int64)
+    half = places // 2
+    scaled: Tensor = mul(
+        mul(input.to(float64), exp2(half.to(float64))), exp2((places - half).to(float64))
+    )
+    made = scaled.to(input.dtype)
     return made
 
 
@@ -175,6 +187,7 @@ for made in (
     ldexp,
 ):  # fmt: skip
     publish(made, (made.__name__,))
+publish(in_place(float_power), ("float_power_",), on=("Tensor",))
 for written in (clamp_min_, clamp_max_):
     publish(written, (written.__name__,), on=("torch", "Tensor"))
 for made in (logit, nan_to_num):

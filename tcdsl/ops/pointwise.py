@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import numpy as np
+
 from tcdsl.core import (
     Op,
     Tensor,
@@ -199,6 +201,8 @@ def _with_rounding(known: dict[str | None, Op]) -> Slow:
                 "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
                 f"but found '{rounding_mode}'"
             )
+        if isinstance(input, np.ndarray) and isinstance(other, Tensor):
+            return reciprocal(other) * input  # which NumPy knows to multiply by
         return op(input, other) if out is None else op(input, other, out=out)
 
     return divided
@@ -291,7 +295,9 @@ def _whole_power(input: Any, exponent: Any) -> Tensor | None:
     RuntimeError
         If the exponent is a number below 0.
     """
-    operands = (input, exponent)
+    operands = input, exponent = [
+        int(o) if isinstance(o, np.integer | np.bool_) else o for o in (input, exponent)
+    ]
     if not any(isinstance(o, Tensor) for o in operands) or isinstance(input, float):
         return None
     if not all(isinstance(o, Tensor | int) for o in operands):

@@ -159,3 +159,37 @@ def test_bessel_functions_and_their_slopes_are_pytorchs() -> None:
         wanted.sum().backward()
         near = abs(x) < 40  # theirs is a difference of nearly equal numbers
         np.testing.assert_allclose(ours.grad[near], theirs.grad[near], rtol=1e-12, atol=1e-14)
+
+
+def test_arrays_and_numbers_of_numpys_beside_tensors_are_what_they_are_in_pytorch() -> None:
+    import torch
+
+    found = []
+    for lib in (tc, torch):
+        i, x = lib.tensor([1, 2, 3]), lib.tensor([1.0, 2.0, 4.0])
+        made = [
+            i ** np.int64(2),
+            np.int64(2) ** i,
+            i.clone().pow_(np.int32(3)),
+            np.array([1.0, 2, 3]) / x,
+            np.array(2.0) / i,
+            lib.gcd(lib.tensor([True]), lib.tensor([6], dtype=lib.int16)),
+            x.double().float_power_(2),
+        ]
+        found.append([(str(m.dtype), m.tolist()) for m in made])
+    assert found[0] == found[1]
+
+
+def test_powers_of_2_as_factors_may_be_beyond_the_type() -> None:
+    import torch
+
+    found = []
+    for lib in (tc, torch):
+        tiny = lib.tensor([1e-30, 3.0, 1.0], requires_grad=True)
+        half = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float16)
+        places = lib.tensor([140, -200, 128])
+        made = lib.ldexp(tiny, places)
+        made[:2].sum().backward()
+        made = [made.detach(), lib.ldexp(half, lib.tensor([1, -2, 20])), lib.ldexp(half, half)]
+        found.append([(str(m.dtype), m.tolist()) for m in made])
+    assert found[0] == found[1]
