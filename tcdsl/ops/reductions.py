@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from tcdsl.core import Op, Tensor, made_by
-from tcdsl.core.dtypes import DType, uint8
+from tcdsl.core.dtypes import DType, bool_, uint8
 from tcdsl.ops.casting import wide
 from tcdsl.ops.over import over
 from tcdsl.ops.results import result
@@ -179,7 +179,7 @@ def nansum(
     """Sum elements that are not NaN."""
     input = _typed(input, dtype)
     name = "nansum" if input.dtype.is_floating_point else "sum"
-    found: Tensor = _reduced(name, input, dim, keepdim)
+    found: Tensor = _typed(_reduced(name, input, dim, keepdim), dtype)
     return found
 
 
@@ -264,15 +264,22 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return found
 
 
+def _truths(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """Reduce what is true of elements; over no dimensions it is that of each of them."""
+    is_each = isinstance(dim, tuple | list) and not dim
+    found: Tensor = input.to(bool_) if is_each else _reduced(name, input, dim, keepdim)
+    return found
+
+
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether no element is 0; of bytes, which were masks once, a byte."""
-    found: Tensor = _reduced("all", input, dim, keepdim)
+    found: Tensor = _truths("all", input, dim, keepdim)
     return found.to(uint8) if input.dtype is uint8 else found
 
 
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether an element is not 0; of bytes, which were masks once, a byte."""
-    found: Tensor = _reduced("any", input, dim, keepdim)
+    found: Tensor = _truths("any", input, dim, keepdim)
     return found.to(uint8) if input.dtype is uint8 else found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ OF_BYTES = (
     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 )
 
+OF_SEQUENCES = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
+    "instead of x[seq]"
+)
+_SHORT = 32
+
 
 def known(x: Tensor, key: Any) -> tuple[Part | None, Shape, list[Tensor]] | None:
     """Return a part of numbers and slices, which dimensions of it data looks up, and the data.
@@ -29,6 +36,8 @@ def known(x: Tensor, key: Any) -> tuple[Part | None, Shape, list[Tensor]] | None
     The part is None where it is the whole tensor. None where there is more to a subscript, or more
     to see to.
     """
+    if type(key) is list and is_several(key):
+        return None
     entries = key if type(key) is tuple else (key,)
     if len(entries) > x.ndim:
         return None
@@ -70,12 +79,24 @@ def _integers(entry: list[Any]) -> Tensor | None:
     return from_numpy(array) if array.dtype.char == "l" else None
 
 
+def is_several(key: list[Any]) -> bool:
+    """Whether a list is a subscript for each of several dimensions, as a tuple is.
+
+    PyTorch takes a short one so that has anything but numbers.
+    """
+    return len(key) < _SHORT and any(
+        e is None or e is Ellipsis or isinstance(e, slice | Tensor | Sequence | np.ndarray)
+        for e in key
+    )
+
+
 def _entries(x: Tensor, key: Any) -> list[Any]:
     """Return the entries of a subscript: int, slice, None, or a tensor of integers or a mask."""
-    entries = list(key) if isinstance(key, tuple) else [key]
-    if isinstance(key, list) and any(
-        e is None or e is Ellipsis or isinstance(e, slice) for e in key
-    ):
+    entries = [key]
+    if isinstance(key, tuple):
+        entries = list(key)
+    elif isinstance(key, list) and is_several(key):
+        warnings.warn(OF_SEQUENCES, UserWarning, stacklevel=6)
         entries = key
     entries = [_entry(e) for e in entries]
     taken = sum(_dims_of(e) for e in entries)
@@ -84,10 +105,10 @@ def _entries(x: Tensor, key: Any) -> list[Any]:
             raise IndexError(OF_RANK_0)
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     dots = [i for i, e in enumerate(entries) if e is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+    for again in dots[:0:-1]:  # which stands for nothing more
+        del entries[again]
     at = dots[0] if dots else len(entries)
-    entries[at : at + len(dots)] = [slice(None)] * (x.ndim - taken)
+    entries[at : at + len(dots[:1])] = [slice(None)] * (x.ndim - taken)
     return entries
 
 

@@ -116,3 +116,14 @@ def test_what_may_not_be_written_is_refused() -> None:
     assert library.sum(y, 1, out=None).tolist() == [8, 13]
     assert library.cumsum(y, 1, out=y) is y  # over what is read
     assert y.tolist() == [[1, 6, 8], [4, 7, 13]]
+
+
+@pytest.mark.wide
+def test_sums_of_what_is_no_nan_have_a_type_and_truths_over_no_dimensions_are_each_ones() -> None:
+    for t in (library, torch):
+        x = t.tensor([[1.0, float("nan"), 3.0]])
+        made = t.nansum(x, 0, dtype=t.float64), t.nansum(x, 1, dtype=t.uint8), t.nanmean(x, 1)
+        assert [m.tolist() for m in made] == [[1, 0, 3], [4], [2]]
+        assert [m.dtype for m in made] == [t.float64, t.uint8, t.float32]
+        assert t.any(x > 2, ()).tolist() == [[False, False, True]]
+        assert t.all(x > 2, dim=[]).tolist() == [[False, False, True]]

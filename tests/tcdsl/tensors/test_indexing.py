@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -130,3 +132,33 @@ def test_a_part_is_written_from_another_part_of_the_same_memory() -> None:
     x = tc.arange(6.0).reshape(2, 3)
     x[:, 2:] = x[:, :1]
     assert x.tolist() == [[0, 1, 0], [3, 4, 3]]
+
+
+def test_a_list_of_anything_but_numbers_is_a_subscript_for_each_dimension() -> None:
+    torch = pytest.importorskip("torch")
+    keys: list[Callable[[Any], Any]] = [
+        lambda t: [[0, 1], [1, 0]],
+        lambda t: [[0, 1]],
+        lambda t: [t.tensor([0, 1]), t.tensor([1, 0])],
+        lambda t: [0, t.tensor(1)],
+        lambda t: [t.tensor(2)],
+        lambda t: [(0, 1), 2],
+        lambda t: [[True, False, True]],
+        lambda t: [np.array([0, 1])],
+        lambda t: [[]],
+        lambda t: [0] * 40,
+        lambda t: [[0]] * 33,
+        lambda t: (..., 1, ...),
+    ]
+    for key in keys:
+        found = []
+        for t in (tc, torch):
+            x = t.arange(12.0).view(3, 4)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                seen = x[key(t)]
+                x[key(t)] = -1.0
+            found.append((seen.tolist(), x.tolist()))
+        assert found[0] == found[1]
+    with pytest.warns(UserWarning, match="Using a non-tuple sequence for multidimensional"):
+        tc.ones(2, 2)[[[0, 1], [1, 0]]]
