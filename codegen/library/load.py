@@ -9,8 +9,9 @@ from pathlib import Path
 from tcdsl.codegen.library.functions import addresses, missing_sources
 from tcdsl.codegen.library.shared import address_in, opened
 from tcdsl.codegen.preludes.abi import VERSION, TcExecutable
+from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.objects import compile_many, use_object
-from tcdsl.codegen.toolchain.source import Source
+from tcdsl.codegen.toolchain.source import Source, with_little_effort
 from tcdsl.grammar.text.dataclass import dataclass
 
 
@@ -60,17 +61,20 @@ def bind(executable: TcExecutable) -> None:
         ctypes.c_void_p.from_address(one.slot).value = address
 
 
-def compile_and_load(text: str, name: str, imports: Sequence[str] = ()) -> Loaded:
+def compile_and_load(
+    text: str, name: str, imports: Sequence[str] = (), only_walks: bool = False
+) -> Loaded:
     """Compile a unit, unless the cache has it, and load it.
 
-    imports: what it imports, compiled side by side with it where it has to be.
+    imports: what it imports, compiled side by side with it where it has to be. only_walks: all that
+    computes on elements is imported.
 
     Raises
     ------
     CompileError
         If there is no compiler, or it refuses the text.
     """
-    source = Source(name, text)
+    source = Source(name, with_little_effort(text, find_compiler()) if only_walks else text)
     if others := missing_sources(imports):
         compile_many([source, *others])  # what is refused is met again below
     return use_object(source, lambda path: load(path, name))

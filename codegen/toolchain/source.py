@@ -25,6 +25,7 @@ _SPARED: Mapping[Kind, tuple[str, ...]] = {
         "-fno-tree-loop-vectorize",
     ),
 }
+_LITTLE = '#pragma GCC optimize ("O1")\n'
 # Objects are small and many: one of two segments, none of which is protected behind the loader, is
 # opened in half the time. What would be protected points to functions, as slots of imports do.
 _BARE = (
@@ -94,6 +95,14 @@ class Source:
         is_ours = self.language == "c" and not self.libraries and self.include is None
         is_plain = not any(word.startswith("-") for word in compiler.command)
         return is_ours and is_plain and compiler.kind == "gcc" and sys.platform == "linux"
+
+
+def with_little_effort(text: str, compiler: Compiler) -> str:
+    """Return a text of calls and integers for a compiler that need not look for what they gain.
+
+    The text itself says so, since a compiler that waits for it has its flags (`early.py`).
+    """
+    return f"{_LITTLE}{text}" if compiler.kind == "gcc" else text  # others were not measured
 
 
 def _needs_libm(text: str, compiler: Compiler) -> bool:

@@ -160,7 +160,7 @@ class Executables:
                     text = compiler.emit_c(unit)
                     if (tell := COMPILING.get()) is not None:
                         later(tell)
-                    loaded = load.compile_and_load(text, self.name, imports)
+                    loaded = load.compile_and_load(text, self.name, imports, _only_walks(unit))
                     if self.index is not None:
                         self.index.keep_object(spec, config, sizes, loaded)
                 known = self._keep(spec, config, loaded)
@@ -189,3 +189,11 @@ class Executables:
     def _keep(self, spec: Spec, config: Config, loaded: load.Loaded | LoadedUnit) -> Compiled:
         known = self.compiled[spec, config] = Compiled(spec, config, loaded, self._is_collapsed)
         return known
+
+
+def _only_walks(unit: Unit) -> bool:
+    if all(f.linkage != "import" for f in unit.functions):
+        return False
+    from tcdsl.codegen.choose.walks import only_walks  # on use
+
+    return only_walks(unit)
