@@ -70,14 +70,14 @@ TC_ORDERED(u8) TC_ORDERED(u16) TC_ORDERED(u32) TC_ORDERED(u64) TC_ORDERED(b)
 
 /* Extremes of floats: one instruction, and a choice where `kept` is NaN, which is asked of its bits. A branch on
  * `a op b` is one that nobody foresees, `kept != kept` behind it a mask for which running extremes wait. */
-#define TC_EXTREME(T, U, nan, name, op, kept)                                                     \
+#define TC_FLOAT_EXTREME(T, U, nan, name, op, kept)                                               \
   TC_FN tc_##T tc_##name##_##T(tc_##T a, tc_##T b) {                                               \
     tc_##T m = a op b ? a : b;                                                                     \
     return (tc_##U)(tc_bits_##T(kept) << 1) > nan ? a : m;                                         \
   }
 #define TC_FLOATING(T, U, nan)                                                                    \
-  TC_EXTREME(T, U, nan, min, <, a) TC_EXTREME(T, U, nan, max, >, a)                                \
-  TC_EXTREME(T, U, nan, fmin, <, b) TC_EXTREME(T, U, nan, fmax, >, b)
+  TC_FLOAT_EXTREME(T, U, nan, min, <, a) TC_FLOAT_EXTREME(T, U, nan, max, >, a)                    \
+  TC_FLOAT_EXTREME(T, U, nan, fmin, <, b) TC_FLOAT_EXTREME(T, U, nan, fmax, >, b)
 #ifndef TC_NATIVE_F32
 TC_FLOATING(f32, u32, 0xff000000)
 #endif
