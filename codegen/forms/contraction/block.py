@@ -106,13 +106,13 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
         if _is_looked_at(panel):
             head = b.block(head, Let(panel.var("least_b"), _least_of_words(panel, "b", block, now)))
     if panel.packs_all_rows:
-        head = b.block(head, packing(panel, "a", g, block, now))
+        head = b.block(head, _packing_once(panel, "a", g, block, now))
 
     def rows_from(part: TaskBlock) -> Stmt:
         look, flags = looked_through(panel, g, part, now)
         packed = panel.is_near(p.a) or panel.packs_all_rows
         return b.block(
-            None if packed else packing(panel, "a", g, part, now),
+            None if packed else _packing_once(panel, "a", g, part, now),
             look,
             tiles(panel, g, kernels, part, replace(now, flags=flags)),
         )
@@ -131,9 +131,51 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
     return b.block(head, b.loop(at, 0, block.rows, where.stmts, rest, step=g.mb))
 
 
+def staying(
+    panel: Panel, g: Blocking, block: TaskBlock, task: Expr
+) -> tuple[Expr | None, Expr | None]:
+    """Return for a and b whether the task before this one left its panels packed; None: never.
+
+    It is the same block of a matrix that the innermost outer indices do not choose, and a task has
+    all of its k at once. So weights of a convolution are packed once for its lines.
+    """
+    p, x = panel.problem, panel.extents()
+    no_look = panel.neighbours is None and not p.statement.is_ragged and not _is_looked_at(panel)
+    if not no_look:
+        return None, None
+    is_next = b.all_of(b.compare(">", task, b.BEGIN), b.compare(">=", g.kc, x.k))
+    whole = (
+        b.all_of(b.compare("==", g.mt, 1), b.compare(">=", g.mb, x.m)),
+        b.compare("==", g.nt, 1),
+    )
+
+    def inner(operand: Operand) -> list[Expr]:
+        """Return whether an index is past its first value that does not choose the matrix."""
+        found: list[Expr] = []
+        for i in reversed(p.outer):
+            if operand.uses(i.name):
+                break
+            found.append(b.compare(">", block.at[i.name], 0))
+        return found
+
+    moved_a, moved_b = inner(p.a), inner(p.b)
+    stays_a = b.all_of(is_next, whole[0], b.any_of(b.compare(">", block.n0, 0), *moved_a))
+    within = b.all_of(whole[1], b.any_of(*moved_b))
+    stays_b = b.all_of(is_next, b.any_of(b.compare(">", block.m0, 0), within))
+    return stays_a if moved_a else None, stays_b if moved_b else None
+
+
+def _packing_once(
+    panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPass
+) -> Stmt | None:
+    """Return the packing of the block of an operand, unless its panels are there already."""
+    run, stays = packing(panel, name, g, block, now), block.stays["ab".index(name)]
+    return run if run is None or stays is None else b.when(b.not_(stays), run)
+
+
 def _panels(panel: Panel, g: Blocking, block: TaskBlock, now: DepthPass) -> Stmt | None:
     """Return what gets a pass its panels of b: those that are there already, or its own."""
-    own = packing(panel, "b", g, block, now)
+    own = _packing_once(panel, "b", g, block, now)
     if panel.kept is None:
         return own
     held, kept = area(panel, "packed_b"), kept_panels(panel, block, now.k0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.ahead import goes_past
-from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing
+from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing, staying
 from tcdsl.codegen.forms.contraction.blocking import AHEAD, DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
@@ -58,6 +58,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     task = panel.var("task")
     where = Lets(panel.var)
     block = decode(panel, where, g, x, task)
+    block = replace(block, stays=staying(panel, g, block, task))
     nest = b.loop(
         task,
         b.BEGIN,

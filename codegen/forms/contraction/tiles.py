@@ -37,7 +37,8 @@ class TaskBlock:
     """The block of a task: its first row and column, and how many there are.
 
     at: the outer point, the first neighbour of a group. batches: neighbours in the group. cut:
-    rows of the task before this part of it.
+    rows of the task before this part of it. stays: for a and b, whether the task before it left its
+    panels packed; None: it cannot.
     """
 
     at: Mapping[str, Expr]
@@ -47,6 +48,7 @@ class TaskBlock:
     rows: Expr
     columns: Expr
     cut: Expr
+    stays: tuple[Expr | None, Expr | None] = (None, None)
 
 
 def origins(panel: Panel, at: Mapping[str, Expr]) -> list[Stmt]:
