@@ -15,7 +15,6 @@ from tcdsl.codegen.gradient.centred import without_centred
 from tcdsl.codegen.gradient.checkpoint import segmented
 from tcdsl.codegen.gradient.derivatives import FORWARD, GRADIENT, Given, Gradient
 from tcdsl.codegen.gradient.distribute import distributed
-from tcdsl.codegen.gradient.empty import without_empty
 from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, boxed, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
@@ -37,6 +36,7 @@ from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Turns, Version, Versions
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
+from tcdsl.codegen.gradient.zeros import with_zeros
 from tcdsl.codegen.program.last import with_last_points
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
@@ -147,7 +147,7 @@ def _gradient(
         also = _read(shorter) & {*finals.values()} - {line.target for line in walk(shorter)}
         kept = tuple(n for n in versions.values if n in also or (n in kept and n not in needless))
         lines = shorter
-    lines = without_empty(lines, versions.values)
+    lines = with_zeros(lines, versions.values)
     lines = without_signs(lines, wanted | versions.in_place)
     lines = without_copied(lines, values, wanted, versions.in_place)
     lines = rounded(lines, {}, replace(versions, values=values), back.fresh)

@@ -36,7 +36,7 @@ class _Edge:
 _Dims = tuple[int, int, int]  # of a tensor: the dimension of the column, of the row; the limit
 
 
-def without_empty(parts: Sequence[Part], forward: Collection[str]) -> list[Part]:
+def with_zeros(parts: Sequence[Part], forward: Collection[str]) -> list[Part]:
     """Return parts in which products with what is 0 are 0; of loops it is not told.
 
     forward: tensors of the forward pass.
