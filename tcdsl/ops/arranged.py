@@ -15,6 +15,7 @@ from tcdsl.ops.arguments import listed, several
 from tcdsl.ops.copies import flip, repeated_elements
 from tcdsl.ops.filling import rectangle, triangle
 from tcdsl.ops.indexing import gather, index_select
+from tcdsl.ops.joins import stack
 from tcdsl.ops.masks import nonzero, repeated_places
 from tcdsl.ops.rules import broadcast_shape
 from tcdsl.ops.table import publish
@@ -210,6 +211,8 @@ def repeat_interleave(
     if often < 0:
         raise RuntimeError("Repeats must be non-negative")
     if input.ndim == 1 and often and not any_recorded((input,)):
+        if often in (2, 3):  # vectors whose lanes take turns, where often is a store of each part
+            return stack((input,) * often, 1).view(-1)  # type: ignore[no-any-return]
         return repeated_elements(input, often).view(-1)  # type: ignore[no-any-return]
     shape = tuple(input.shape)  # a view of each part, repeated
     apart = input.unsqueeze(dim + 1).expand(*shape[: dim + 1], often, *shape[dim + 1 :])

@@ -216,3 +216,24 @@ def test_rows_powers_and_whole_steps() -> None:
             rows += [got.residuals.round(), got.rank, got.singular_values.round()]
         found.append([_plain(r) for r in rows])
     assert found[0] == found[1]
+
+
+@sampled("dtype", ["float32", "int64", "bool", "float16", "float64", "int32"], keep=2)
+def test_elements_are_repeated(dtype: str) -> None:
+    for often in (1, 2, 3, 4, 9):
+        for count in (0, 1, 5, 37):
+            for step in (1, 3):
+                mine, theirs = (
+                    (t.arange(count * step) % 5 - 1).to(getattr(t, dtype))[::step]
+                    .repeat_interleave(often)
+                    for t in (tc, torch)
+                )  # fmt: skip
+                assert _plain(mine) == _plain(theirs)
+
+
+def test_a_few_repeats_are_one_kernel_of_whole_vectors() -> None:
+    x = tc.rand(100)
+    for often, name in ((2, "stack"), (3, "stack"), (5, "often")):
+        with tcdsl.profiler.profile() as prof:
+            x.repeat_interleave(often)
+        assert [e.key for e in prof.key_averages() if e.is_kernel] == [name]
