@@ -10,6 +10,7 @@ import pytest
 
 import tcdsl
 from tcdsl import library
+from tcdsl.profiler import profile
 from tests.tiers import sampled
 
 tc: Any = library
@@ -234,6 +235,6 @@ def test_elements_are_repeated(dtype: str) -> None:
 def test_a_few_repeats_are_one_kernel_of_whole_vectors() -> None:
     x = tc.rand(100)
     for often, name in ((2, "stack"), (3, "stack"), (5, "often")):
-        with tcdsl.profiler.profile() as prof:
+        with profile() as prof:
             x.repeat_interleave(often)
         assert [e.key for e in prof.key_averages() if e.is_kernel] == [name]
