@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tcdsl.codegen.forms.contraction import choice
 from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, Extents
-from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose
-from tcdsl.codegen.forms.contraction.schedule import register_tiles
+from tcdsl.codegen.forms.contraction.choice import (
+    ContractionChoice,
+    blocking_of,
+    choose,
+    least_cost,
+    number,
+)
+from tcdsl.codegen.forms.contraction.schedule import panel_step, register_tiles, tile_cost
 from tcdsl.codegen.loops.build import c64, value_of
+from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.cpu import Machine
 
 WAY = 4096  # bytes
@@ -117,3 +126,34 @@ def test_dots_are_for_few_rows() -> None:
     assert method(4, 1000, 1000) == DOT
     assert method(128, 128, 2000) == PANEL
     assert method(64, 64, 2000) == PANEL
+
+
+@pytest.mark.parametrize("machine", [INTEL, ZEN3])
+def test_tiles_that_cannot_be_the_best_are_not_costed_and_the_choice_is_that_of_all(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[Extents] = []
+
+    def cost_of(x: Extents, machine: Machine, *args: Any) -> Expr:
+        counted.append(x)
+        return tile_cost(x, machine, *args)
+
+    monkeypatch.setattr(choice, "tile_cost", cost_of)
+    sizes = [(1, 1, 1), (7, 3, 5), (40, 60, 50), (13, 100, 9), (512, 31, 64), (300, 700, 1000)]
+    products = [product(*s, by_columns=by) for s in sizes for by in (False, True)]
+    products = [replace(x, lanes=machine.vector_bytes // 4) for x in products]
+    found = [chosen(x, machine) for x in products]
+    assert len(counted) < len(products) * len(register_tiles(machine)) / 2
+    monkeypatch.setattr(choice, "least_cost", lambda *_: 0)
+    assert [chosen(x, machine) for x in products] == found
+
+
+def test_the_least_cost_of_a_tile_is_none_of_more_than_it_has() -> None:
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return c64(panel_step(INTEL, number(mr), number(nv)))
+
+    for m, n, k in ((1, 1, 1), (5, 17, 3), (40, 60, 50), (96, 64, 7)):
+        for mr, nv in register_tiles(INTEL):
+            x = product(m, n, k)
+            cost = number(tile_cost(x, INTEL, c64(mr), c64(nv), step))
+            assert 0 < least_cost(x, INTEL, mr, nv) <= cost
