@@ -2,6 +2,7 @@
 
 from tcdsl.ops.between import powers as vander
 from tcdsl.ops.factors import orgqr as householder_product
+from tcdsl.ops.into import taking_out
 from tcdsl.ops.linalg import (
     LinAlgError,
     cholesky,
@@ -87,3 +88,12 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_TAKING = """
+    cholesky cholesky_ex cond cross det eig eigh eigvals eigvalsh householder_product inv inv_ex
+    ldl_factor ldl_factor_ex ldl_solve lu lu_factor lu_factor_ex lu_solve matmul matrix_norm
+    matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_triangular svd svdvals
+    tensorinv tensorsolve vecdot vector_norm
+"""
+for _name in _TAKING.split():
+    globals()[_name] = taking_out(_name, globals()[_name])

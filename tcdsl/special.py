@@ -35,6 +35,7 @@ from tcdsl.ops.functions import (
 from tcdsl.ops.gammas import igamma as gammainc
 from tcdsl.ops.gammas import igammac as gammaincc
 from tcdsl.ops.gammas import polygamma, zeta
+from tcdsl.ops.into import taking_out
 from tcdsl.ops.pointwise import erf, erfc, erfinv, expm1, log1p, round, sigmoid
 from tcdsl.ops.polynomials import (
     chebyshev_polynomial_t,
@@ -112,3 +113,7 @@ __all__ = [
 
 expit, gammaln, psi = sigmoid, lgamma, digamma
 modified_bessel_i0, modified_bessel_i1 = i0, i1
+
+for _name in __all__:
+    if "polynomial" in _name or _name in ("logit", "logsumexp", "multigammaln", "polygamma"):
+        globals()[_name] = taking_out(_name, globals()[_name])

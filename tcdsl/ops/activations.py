@@ -255,8 +255,8 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def written(input: Tensor, *args: Any) -> Tensor:
-        return function(input, *args, inplace=True)
+    def written(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        return function(input, *args, **named, inplace=True)
 
     written.__name__ = written.__qualname__ = f"{function.__name__}_"
     written.__doc__ = f"{function.__name__}, in place."

@@ -123,13 +123,28 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 # ---- parts
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def _cut(name: str, indices_or_sections: Any, sections: Any, indices: Any) -> Any:
+    """Return what a function is told of parts, under any of its names."""
+    given = [g for g in (indices_or_sections, sections, indices) if g is not None]
+    if len(given) != 1:
+        raise TypeError(f"{name}() takes one of indices and sections, got {len(given)}")
+    return given[0]
+
+
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    sections: Any = None,
+    indices: Any = None,
+) -> tuple[Tensor, ...]:
     """Return views of parts of a dimension: so many nearly equal ones, or between places.
 
     Each is a view by itself: it may be written, where those that `split` gives may not.
     """
     dim, extent = dim_of(dim, input.ndim), input.shape[dim]
-    cut = listed(indices_or_sections)
+    cut = listed(_cut("tensor_split", indices_or_sections, sections, indices))
     if isinstance(cut, int):
         if cut <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cut}")
@@ -153,19 +168,30 @@ def _split_evenly(name: str, input: Tensor, cut: Any, dim: int) -> tuple[Tensor,
     return tensor_split(input, cut, dim)
 
 
-def hsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
+def hsplit(
+    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+) -> tuple[Tensor, ...]:
     """Return views of parts of the columns, of a row of its elements."""
-    return _split_evenly("hsplit", input, cut, 0 if input.ndim == 1 else 1)
+    return _split_evenly(
+        "hsplit",
+        input,
+        _cut("hsplit", indices_or_sections, sections, indices),
+        0 if input.ndim == 1 else 1,
+    )
 
 
-def vsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
+def vsplit(
+    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+) -> tuple[Tensor, ...]:
     """Return views of parts of the rows."""
-    return _split_evenly("vsplit", input, cut, 0)
+    return _split_evenly("vsplit", input, _cut("vsplit", indices_or_sections, sections, indices), 0)
 
 
-def dsplit(input: Tensor, cut: Any) -> tuple[Tensor, ...]:
+def dsplit(
+    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+) -> tuple[Tensor, ...]:
     """Return views of parts of the third dimension."""
-    return _split_evenly("dsplit", input, cut, 2)
+    return _split_evenly("dsplit", input, _cut("dsplit", indices_or_sections, sections, indices), 2)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

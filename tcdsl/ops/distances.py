@@ -9,7 +9,7 @@ from tcdsl.ops.casting import wide
 from tcdsl.ops.functions import clamp_min
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.over import over
-from tcdsl.ops.pointwise import sub, where
+from tcdsl.ops.pointwise import div, sub, where
 from tcdsl.ops.rules import broadcast_shape, same
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -92,11 +92,18 @@ def triplet_margin_loss(
     return mean_or_sum(elements, reduction_of(reduction, size_average, reduce))
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+def normalize(
+    input: Tensor,
+    p: float = 2.0,
+    dim: int = 1,
+    eps: float = 1e-12,
+    out: Tensor | None = None,
+) -> Tensor:
     """Divide vectors by their norm, which is at least eps."""
     from tcdsl.ops.reductions import norm
 
-    made: Tensor = input / clamp_min(norm(input, p, dim, True), eps).expand(tuple(input.shape))
+    norms = clamp_min(norm(input, p, dim, True), eps).expand(tuple(input.shape))
+    made: Tensor = input / norms if out is None else div(input, norms, out=out)
     return made
 
 

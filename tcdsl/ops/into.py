@@ -15,13 +15,15 @@ from tcdsl.ops.writing import check_unrecorded, write_result
 
 # PyTorch's functions that have the argument, and that the library has as functions of Python's.
 _NAMES = """
-    all amax amin aminmax any argmax argmin argsort bitwise_not bucketize chain_matmul
-    column_stack cross cummax cummin cumprod cumsum diag diff dstack float_power floor_divide frexp
-    gather gcd heaviside hstack index_add index_copy index_select inner isin kron kthvalue lcm
-    ldexp log_softmax logaddexp2 logcumsumexp logit logsumexp masked_select matmul max mean median
-    min mode msort mvlgamma nan_to_num nanmean nanmedian nanquantile nansum narrow_copy nonzero
-    norm polygamma prod quantile renorm scatter scatter_add scatter_reduce searchsorted softmax
-    sort std sum svd take take_along_dim topk tril triu var vdot vstack where
+    all amax amin aminmax any argmax argmin argsort bitwise_not bucketize chain_matmul cholesky
+    cholesky_inverse cholesky_solve column_stack cross cummax cummin cumprod cumsum diag diff
+    dstack float_power floor_divide frexp gather gcd geqrf heaviside hstack index_add index_copy
+    index_select inner inverse isin kron kthvalue lcm ldexp log_softmax logaddexp2 logcumsumexp
+    logit logsumexp lu_solve masked_select matmul matrix_power max mean median min mode msort
+    mvlgamma nan_to_num nanmean nanmedian nanquantile nansum narrow_copy nonzero norm orgqr
+    ormqr polygamma prod qr quantile renorm scatter scatter_add scatter_reduce searchsorted
+    softmax sort std sum svd symeig take take_along_dim tensordot topk triangular_solve tril
+    triu var vdot vstack where
 """
 TAKING = frozenset(_NAMES.split())
 _IN_ITS_TYPE = frozenset(("cumprod", "cumsum", "mean", "nanmean", "nansum", "prod", "sum"))

@@ -466,6 +466,8 @@ def where(condition: Tensor, input: Any, other: Any) -> Any:
 def _multiplied(op: Op, args: tuple[Any, ...], value: Any, given: dict[str, Any]) -> Any:
     if len(args) == 4:  # addcmul(input, value, tensor1, tensor2), as PyTorch 0.4 has it
         args, value = (args[0], args[2], args[3]), args[1]
+    if given.keys() > {"out"} or (given and "out" not in given):  # tensors by name
+        return op(*args, value=value, **given)
     return op(*args, value, **given)
 
 
@@ -475,9 +477,9 @@ def addcmul(*args: Any, value: Number = 1, **given: Any) -> Tensor:
     return found
 
 
-def addcmul_(*args: Any, value: Number = 1) -> Tensor:
+def addcmul_(*args: Any, value: Number = 1, **given: Any) -> Tensor:
     """Add a product in place."""
-    found: Tensor = _multiplied(_addcmul_, args, value, {})
+    found: Tensor = _multiplied(_addcmul_, args, value, given)
     return found
 
 
@@ -487,9 +489,9 @@ def addcdiv(*args: Any, value: Number = 1, **given: Any) -> Tensor:
     return found
 
 
-def addcdiv_(*args: Any, value: Number = 1) -> Tensor:
+def addcdiv_(*args: Any, value: Number = 1, **given: Any) -> Tensor:
     """Add a quotient in place."""
-    found: Tensor = _multiplied(_addcdiv_, args, value, {})
+    found: Tensor = _multiplied(_addcdiv_, args, value, given)
     return found
 
 

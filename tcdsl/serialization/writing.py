@@ -157,7 +157,13 @@ def _reduced(tensor: Tensor) -> Any:
     return _REBUILD, args
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2) -> None:
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Write an object that holds tensors to a file.
 
     Parameters
@@ -165,7 +171,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2) 
     obj : object
         A tensor, a state dict, or anything else that can be pickled.
     f : str, path or file open for writing bytes
-    pickle_module, pickle_protocol : ignored
+    pickle_module, pickle_protocol, _use_new_zipfile_serialization : ignored
         The format has one way.
 
     Notes

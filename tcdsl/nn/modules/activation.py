@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tcdsl import library
@@ -93,11 +94,27 @@ class RReLU(Module):
         return f"lower={self.lower}, upper={self.upper}" + _inplace(self)
 
 
+_OLDER = "keyword argument `{0}_value` is deprecated and rename to `{0}_val`"
+
+
 class Hardtanh(Module):
     """``min(max(x, min_val), max_val)``."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        if min_value is not None:
+            warnings.warn(_OLDER.format("min"), FutureWarning, stacklevel=2)
+            min_val = min_value
+        if max_value is not None:
+            warnings.warn(_OLDER.format("max"), FutureWarning, stacklevel=2)
+            max_val = max_value
         if not max_val > min_val:
             raise AssertionError(f"expected max_val > min_val, got {max_val} and {min_val}")
         self.min_val = min_val

@@ -78,6 +78,15 @@ class Sequential(Module):
     def __iadd__(self, other: Sequential) -> Self:
         return self.extend(other)
 
+    def __mul__(self, times: int) -> Sequential:
+        if not isinstance(times, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+        return Sequential(*(module for _ in range(times) for module in self))
+
+    __rmul__ = __mul__
+
     def append(self, module: Module) -> Self:
         """Add a module behind the others; return self."""
         self.add_module(str(len(self)), module)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl import library as tc
-from tcdsl import linalg, nn
+from tcdsl import linalg, nn, special
 from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
@@ -113,3 +113,55 @@ def test_dimensions_may_have_numpys_names() -> None:
     assert tc.cat([x, x], axis=1).shape == (2, 6)
     with pytest.raises(TypeError, match="axes"):
         x.mean(axes=1)
+
+
+def test_further_names_of_arguments_are_pytorchs() -> None:
+    found = []
+    for t, layers in ((tc, nn), (torch, torch.nn)):
+        f, x = layers.functional, t.arange(6.0) - 3
+        with pytest.warns(FutureWarning, match="`min_value` is deprecated"):
+            between = layers.Hardtanh(min_value=-2.0)(x)
+        made = [
+            f.elu_(x.clone(), alpha=0.5),
+            f.hardtanh_(x.clone(), min_val=-1, max_val=2),
+            f.threshold_(x.clone(), threshold=1, value=9),
+            between,
+            f.normalize(x, dim=0, out=t.empty(0)),
+            t.addcmul(x, tensor1=x, tensor2=x, value=3),
+            t.addcdiv(input=x, tensor1=x, tensor2=t.ones(6)),
+            x.clone().addcmul_(tensor1=x, tensor2=x, value=2),
+            t.hsplit(x, sections=2)[1],
+            t.tensor_split(x, indices=(1, 3))[1],
+        ]
+        found.append([m.tolist() for m in made])
+    for mine, theirs in zip(*found, strict=True):
+        assert mine == pytest.approx(theirs)
+
+
+@pytest.mark.wide
+def test_decompositions_are_written_into_tensors_of_the_callers() -> None:
+    matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+    found = []
+    places: list[tuple[Any, Any, Any]]
+    places = [(tc, linalg, special), (torch, torch.linalg, torch.special)]
+    for t, lib, functions in places:
+        a = t.tensor(matrix)
+        outs = [t.empty(0, dtype=t.float64) for _ in range(7)]
+        lib.cholesky(a, out=outs[0])
+        lib.eigh(a, out=(outs[1], outs[2]))
+        lib.solve(a, a[:1].t(), out=outs[3])
+        t.inverse(a, out=outs[4])
+        lib.norm(a, out=outs[5])
+        functions.logit(a / 9, out=outs[6])
+        found.append([np.abs(o.numpy()) for o in outs])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+
+def test_a_sequence_of_layers_may_be_repeated() -> None:
+    layer = nn.Linear(2, 2)
+    twice = nn.Sequential(layer, nn.ReLU()) * 2
+    assert len(twice) == 4
+    assert twice[2] is layer
+    with pytest.raises(ValueError, match="Non-positive multiplication factor 0"):
+        twice * 0
