@@ -7,7 +7,7 @@ static inline void track(void *o) {
 static Idle idle_tensors;
 
 /* A tensor with room for a rank; steals it. */
-static Tensor *with_room(Tensor *t, int nd) {
+static inline Tensor *with_room(Tensor *t, int nd) {
   t->head.dims = t->room;
   if (nd > INLINE_DIMS && !(t->head.dims = malloc(2 * (size_t)nd * sizeof(tc_i64)))) {
     t->head.dims = t->room;
