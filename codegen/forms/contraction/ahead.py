@@ -24,7 +24,7 @@ def fetches_rows(x: Extents, machine: Machine, depth: Expr) -> Expr:
 
     From memory; where a prefetch delays FMAs hardware fetches long rows itself, at less cost.
     """
-    far = is_far(x, machine, x.m, x.k)
+    far = is_far(x, machine, x.a_outer, x.m, x.k)
     if not machine.shares_ports:
         return far
     return b.all_of(far, b.compare("<", b.mul(depth, x.bytes), FORESEEN))
@@ -44,7 +44,7 @@ def with_distance(panel: Panel, machine: Machine, flags: Expr, *, may_pass: bool
     may_pass: nothing of the same phase reads it.
     """
     x = panel.extents()
-    far = b.select(is_far(x, machine, x.m, x.n), b.c64(FAR), b.c64(0))
+    far = b.select(is_far(x, machine, x.outer, x.m, x.n), b.c64(FAR), b.c64(0))
     if may_pass:
         far = b.select(goes_past(panel, machine), b.c64(FAR | PAST), far)
     known = b.value_of(far), b.value_of(flags)

@@ -16,18 +16,20 @@ AHEAD = 2  # of b: it is packed once for all tasks, before them
 class Extents:
     """What the schedule depends on.
 
-    outer: number of independent contractions. groups: of those that tasks take together. a_row:
-    stride of a's rows, None where they are not linear and a is packed. a_k_unit: k is contiguous
-    in a. packs_a, packs_b: packing is a must. keeps_b: b must not be packed. near: of a, b and the
-    output, whether the matrices of a group lie inside each other: those of a and b are packed
-    together, the output's stored together. whole: the sum is not cut into passes, since the output
-    cannot hold partial sums. dots, streams: the dot method, the stream method is possible. turns:
-    the dot method turns b around first, which is not contiguous along k. shares_b: all threads
-    together may pack b before the tasks. far_rows: a's lines lie along the outermost of its rows.
+    outer: number of independent contractions. a_outer: of different a among them. groups: of those
+    that tasks take together. a_row: stride of a's rows, None where they are not linear and a is
+    packed. a_k_unit: k is contiguous in a. packs_a, packs_b: packing is a must. keeps_b: b must
+    not be packed. near: of a, b and the output, whether the matrices of a group lie inside each
+    other: those of a and b are packed together, the output's stored together. whole: the sum is not
+    cut into passes, since the output cannot hold partial sums. dots, streams: the dot method, the
+    stream method is possible. turns: the dot method turns b around first, which is not contiguous
+    along k. shares_b: all threads together may pack b before the tasks. far_rows: a's lines lie
+    along the outermost of its rows.
     is_tiled: micro-kernels are products of tiles (`words.py`), of one shape.
     """
 
     outer: Expr
+    a_outer: Expr
     groups: Expr
     m: Expr
     n: Expr

@@ -348,14 +348,14 @@ class Planning:
     @property
     def params(self) -> tuple[Var, ...]:
         """The parameters: extents, what they meet, where the blocking goes."""
-        names = "outer", "groups", "m", "n", "k", "a_row", "threads", "pays_from"
+        names = "outer", "a_outer", "groups", "m", "n", "k", "a_row", "threads", "pays_from"
         return (*map(b.i64, names), b.pointer("to", INT64))
 
     def arguments(self, x: Extents, machine: Machine, threads: Expr) -> tuple[Expr, ...]:
         """Return the arguments but the last."""
         row = b.c64(0) if x.a_row is None else x.a_row
         pays_from = b.c64(parallel_from(machine))
-        return (x.outer, x.groups, x.m, x.n, x.k, row, threads, pays_from)
+        return (x.outer, x.a_outer, x.groups, x.m, x.n, x.k, row, threads, pays_from)
 
     def _machine(self) -> Machine:
         vector_bytes = self.vector.lanes * self.vector.dtype.size_bytes
@@ -369,12 +369,12 @@ class Planning:
 
     def functions(self) -> list[Function]:
         """Return the plan."""
-        outer, groups, m, n, k, a_row, *_ = self.params
+        outer, a_outer, groups, m, n, k, a_row, *_ = self.params
         linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots, streams, turns, tiled = (
             letter in self.traits for letter in TRAITS
         )
         x = Extents(
-            outer, groups, m, n, k, a_row if linear else None,
+            outer, a_outer, groups, m, n, k, a_row if linear else None,
             unit, packs_a, packs_b, keeps_b, (near[0], near[1], near[2]), whole, dots, streams,
             self.vector.lanes, self.vector.dtype.size_bytes, turns, is_tiled=tiled,
         )  # fmt: skip

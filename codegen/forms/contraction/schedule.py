@@ -173,7 +173,7 @@ def tile_cost(
     alike = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
     # a packer moves vectors: what is left of one is read again for the next panel
     most = select(compare("!=", packs_a(x, nv), 0), c64(x.lanes), c64(ON_THEIR_WAY))
-    waits = all_of(compare(">", mr, most), is_far(x, machine, x.m, x.k))
+    waits = all_of(compare(">", mr, most), is_far(x, machine, x.a_outer, x.m, x.k))
     crowded = any_of(alike, waits)
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
 
@@ -187,9 +187,9 @@ def _tiled_step(x: Extents) -> StepCost:
     return step
 
 
-def is_far(x: Extents, machine: Machine, rows: Expr, columns: Expr) -> Expr:
+def is_far(x: Extents, machine: Machine, matrices: Expr, rows: Expr, columns: Expr) -> Expr:
     """Return whether an operand fills more than the second level: it lies in memory."""
-    return compare(">", mul(x.outer, rows, columns, x.bytes), machine.l2_bytes)
+    return compare(">", mul(matrices, rows, columns, x.bytes), machine.l2_bytes)
 
 
 def _way(machine: Machine) -> int:

@@ -154,6 +154,7 @@ def numbers(ctx: Context, panel: Panel) -> Extents:
     """Return what the schedule depends on at the representative sizes."""
     p = panel.problem
     outer, m, n, k = (b.c64(ctx.extent(extent_of(fused))) for fused in (p.outer, p.m, p.n, p.k))
+    a_outer = b.c64(ctx.extent(extent_of(tuple(i for i in p.outer if p.a.uses(i.name)))))
     row = p.a.linear(p.m)
     known = row is not None and set(row.symbols()) <= set(ctx.sizes)
     stride = b.c64(ctx.extent(row)) if row is not None and known else b.c64(1)
@@ -166,6 +167,7 @@ def numbers(ctx: Context, panel: Panel) -> Extents:
     return replace(
         x,
         outer=outer,
+        a_outer=a_outer,
         groups=groups,
         m=m,
         n=n,

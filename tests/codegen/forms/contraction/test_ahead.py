@@ -61,6 +61,18 @@ def test_rows_from_memory_are_fetched_a_tile_ahead() -> None:
     assert "tc_prefetch(a +" not in text_of(product(2, 101, 17)), "the second level holds them"
 
 
+def test_rows_that_a_batch_has_in_common_are_near_however_large_that_is() -> None:
+    """What lies behind them is nobody's: addresses without memory take long to be looked up."""
+    batch = "def mm(float(M,K) A, float({0}K,N) B) -> (O) {{ O(p,m,n) +=! A({1}m,k) * B(p,k,n) }}"
+    common, own = batch.format("P,", ""), batch.format("P,", "p,").replace("(M,K)", "(P,M,K)")
+    for text, fetches in ((common, False), (own, True)):
+        a = rand(8, 16) if text == common else rand(40, 8, 16)
+        p = problem(text, a, rand(40, 16, 20))
+        assert ("tc_prefetch(a +" in text_of(p)) is fetches
+        sizes_tell = text_of(p, PANELS, exact=False)
+        assert ("&& M * K * 4 > 1024 ? K : 0" in sizes_tell) is not fetches
+
+
 def test_few_registers_leave_no_time_to_fetch_rows() -> None:
     for exact in (True, False):
         text = text_of(

@@ -34,6 +34,7 @@ def product(m: int, n: int, k: int, row: int | None = None, *, by_columns: bool 
     """
     return Extents(
         outer=c64(1),
+        a_outer=c64(1),
         groups=c64(1),
         m=c64(m),
         n=c64(n),
