@@ -53,6 +53,8 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.grammar.types.dtypes import INT64
 
+NARROW = 2  # vectors of tiles of which a step is short beside the address of a prefetch
+
 
 def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
     """Return the loop along k: a row of b into registers, then an FMA per accumulator."""
@@ -148,7 +150,9 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
 
     even = Bin("&", depth, c64(-2), I64)
     asked = any_of(*(compare("!=", i64(f"{letter}_ahead"), 0) for letter in strides.asks))
-    if term == "square" and strides.asks and not tile.pairs:  # twice the work a step: no idle slots
+    # squares are twice the work, narrow tiles have little: a step has no idle slots for prefetches
+    is_tight = term == "square" or tile.vectors <= NARROW
+    if is_tight and strides.asks and not tile.pairs:
         run: Stmt = If(asked, steps(None), steps(None, fetches=False))
     elif not tile.pairs or (fetches_b and not strides.asks):  # it waits for memory, longer by twos
         run = steps(None if words is None else words.function)

@@ -10,6 +10,7 @@ import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.forms.contraction.library import Tiles
+from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -129,11 +130,14 @@ def test_steps_that_fetch_b_go_one_by_one() -> None:
         assert "tc_prefetch(a" in ones
 
 
-def test_squares_of_differences_leave_no_time_for_fetches_that_nobody_asks_for() -> None:
-    name = Tiles(Vector(FLOAT32, 16), 32, term="square").name
+@pytest.mark.parametrize("kind", [("square", "6x4"), ("product", "13x2"), ("product", "8x1")])
+def test_steps_without_idle_slots_have_a_loop_that_fetches_nothing(kind: tuple[Term, str]) -> None:
+    """Squares of differences are twice the work, narrow tiles have little of it."""
+    term, tile = kind
+    name = Tiles(Vector(FLOAT32, 16), 32, term=term).name
     kernels = re.split(r"\nstatic ", compiler.emit_c(compiler.lower_library(name)))
-    (large,) = (x for x in kernels if "tile_6x4(const" in x)
-    asked, plain = large.split("if (a_ahead != 0 || b_ahead != 0) {")[1].split("} else {")[:2]
+    (found,) = (x for x in kernels if f"tile_{tile}(const" in x)
+    asked, plain = found.split("if (a_ahead != 0 || b_ahead != 0) {")[1].split("} else {")[:2]
     assert "tc_prefetch(b0" in asked
     assert "tc_prefetch(b0" not in plain[: plain.index("flags")]
 
