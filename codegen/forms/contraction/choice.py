@@ -13,6 +13,7 @@ from tcdsl.codegen.forms.contraction.schedule import (
     cache_rows,
     dot_cost,
     grid_cost,
+    grid_counts,
     least_columns,
     least_rows,
     packing_weights,
@@ -37,7 +38,7 @@ from tcdsl.codegen.forms.contraction.thin import (
     takes_streams,
 )
 from tcdsl.codegen.loops.build import c64, ceil_div, div, max64, mul, value_of
-from tcdsl.codegen.loops.loopir import Expr
+from tcdsl.codegen.loops.loopir import TRUTH, Const, Expr
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import wall_ns
 from tcdsl.grammar.text.dataclass import dataclass
@@ -96,8 +97,10 @@ def choose(
     nt = number(least_columns(x, machine, nv_, kc, packed[0]))
     if threads > 1 and best * number(x.outer) > parallel_from(machine):
         # every block of rows reads a line that has some of them
-        rows_end = max(mt, threads) + 1 if x.far_rows else mt + GRID
-        options = [(i, j) for i in range(mt, rows_end) for j in range(nt, nt + GRID)]
+        counts = grid_counts(x, c64(threads), mr_, nv_, Const(dot, TRUTH))
+        rows_end = max(mt, threads) + 1 if x.far_rows else mt + number(counts[0])
+        columns_end = nt + number(counts[1])
+        options = [(i, j) for i in range(mt, rows_end) for j in range(nt, columns_end)]
         once = number(div(mul(packed[1], x.n, packing_weights(x, machine)[1]), threads))
 
         known: dict[tuple[int, ...], int] = {}  # by the block, which many grids of few tiles share

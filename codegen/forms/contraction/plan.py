@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.schedule import (
-    GRID,
     MAX_ROWS,
     Name,
     block_shape,
     cache_rows,
     dot_cost,
     grid_cost,
+    grid_counts,
     kernel_set,
     least_columns,
     least_rows,
@@ -171,6 +171,8 @@ def plan_blocking(
     stmts.append(Let(nt, either(tasks[1], least), mutable=True))
     repeated = either(c64(APART), pack_a)
     i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
+    is_dot = compare("==", method, DOT) if x.dots else Const(False, TRUTH)
+    counts = grid_counts(x, threads, mr, nv, is_dot)
     grid = block(
         Let(var("mt0"), mt),
         Let(var("nt0"), nt),
@@ -178,11 +180,11 @@ def plan_blocking(
         loop(
             i,
             var("mt0"),
-            add(var("mt0"), either(c64(1), c64(GRID))),
+            add(var("mt0"), either(c64(1), counts[0])),
             loop(
                 j,
                 var("nt0"),
-                add(var("nt0"), GRID),
+                add(var("nt0"), counts[1]),
                 *_named(
                     var,
                     work,

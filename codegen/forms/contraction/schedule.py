@@ -341,6 +341,18 @@ def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, m
     return mul(ceil_div(all_tiles, ceil_div(all_tiles, tiles)), mr)
 
 
+def grid_counts(x: Extents, threads: Expr, mr: Expr, nv: Expr, is_dot: Expr) -> tuple[Expr, Expr]:
+    """Return how many task counts along m and along n are compared.
+
+    One, the least, for the fewer lines of dots: the others are read once for each block of these.
+    Unless they are too few for all threads.
+    """
+    m, n = ceil_div(x.m, mr), ceil_div(x.n, mul(nv, x.lanes))
+    stays_m = all_of(is_dot, compare("<=", x.m, x.n), compare(">=", n, threads))
+    stays_n = all_of(is_dot, compare("<", x.n, x.m), compare(">=", m, threads))
+    return select(stays_m, c64(1), c64(GRID)), select(stays_n, c64(1), c64(GRID))
+
+
 def block_shape(
     x: Extents, mr: Expr, nv: Expr, mt: Expr, nt: Expr, name: Name = unnamed
 ) -> tuple[Expr, Expr]:

@@ -16,7 +16,12 @@ from tcdsl.codegen.forms.contraction.choice import (
     least_cost,
     number,
 )
-from tcdsl.codegen.forms.contraction.schedule import panel_step, register_tiles, tile_cost
+from tcdsl.codegen.forms.contraction.schedule import (
+    kernel_set,
+    panel_step,
+    register_tiles,
+    tile_cost,
+)
 from tcdsl.codegen.loops.build import c64, value_of
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.cpu import Machine
@@ -158,3 +163,15 @@ def test_the_least_cost_of_a_tile_is_none_of_more_than_it_has() -> None:
             x = product(m, n, k)
             cost = number(tile_cost(x, INTEL, c64(mr), c64(nv), step))
             assert 0 < least_cost(x, INTEL, mr, nv) <= cost
+
+
+def test_the_fewer_lines_of_dots_are_not_split() -> None:
+    """For each part of them the others are read once more, from memory where they are many."""
+    few = replace(product(8, 4096, 4096), packs_b=True, dots=True)
+    tiles = kernel_set(AMD.registers)  # of four rows here: two blocks are about equal to one
+    c = choose(few, AMD, 2, tiles)
+    assert (c.method, c.mt) == (DOT, 1)
+    c = choose(replace(product(4096, 5, 4096), packs_b=True, dots=True), AMD, 2, tiles)
+    assert (c.method, c.nt) == (DOT, 1)
+    c = choose(replace(product(16, 16, 100_000), packs_b=True, dots=True), AMD, 2, tiles)
+    assert (c.method, c.mt) == (DOT, 2), "else one thread has all"
