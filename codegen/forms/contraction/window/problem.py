@@ -171,7 +171,16 @@ def convolutions_of(ctx: Context) -> tuple[Convolution, ...]:
     out = tuple(c for c in found if c is not None)
     if len(out) < len(found) or len({*map(_places, out)}) > 1:
         return ()
-    return out if len(out) > 1 or out[0].pays else ()
+    return out if len(out) > 1 or out[0].pays or _serves_more(ctx, out[0]) else ()
+
+
+def _serves_more(ctx: Context, c: Convolution) -> bool:
+    """Whether it takes what a contraction would, so that one executable serves all images.
+
+    That reads strided pixels where they lie, and loses nothing by it; with few registers it does.
+    """
+    is_open = c.left_open.constant is None
+    return is_open and c.step(c.across.pixel) != 1 and not ctx.machine.has_few_registers
 
 
 def _places(c: Convolution) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ from tests.codegen.under_configs import narrower
 pytestmark = pytest.mark.cc
 RNG = np.random.default_rng(20)
 ZEN4 = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.6, 1, crosses_lines=True)
+AVX2 = replace(ZEN4, isa="avx2", vector_bytes=32, registers=16)
 
 
 def rand(*shape: int, dtype: str = "float32") -> Array:
@@ -116,6 +117,23 @@ def test_the_choice_for_any_number_of_images_hangs_on_none() -> None:
     product = problem("def f(float(N,K) A, float(K,M) B) -> (O) { O(n,m) +=! A(n,k) * B(k,m) }",
                       rand(30, 40), rand(40, 50))  # fmt: skip
     assert not is_opened(product)
+
+
+def test_strided_pixels_of_any_images_are_a_convolution_where_registers_are_many() -> None:
+    """Of known numbers, and side by side, they are a contraction, which packs them."""
+    found = {}
+    for stride in (1, 2):
+        p = forward((3, 20, 16, 17), (40, 20, 1, 1), stride=stride, pad=0)
+        assert "convolution" not in titles_of(p, ZEN4)
+        spec = spec_of(p, exact=True, left_open=("N",))
+        for machine in (ZEN4, AVX2):
+            config = compiler.open_choice(p.program, spec, machine, p.sizes)
+            found[stride, machine.isa] = config and config.group(0)["form"]
+    assert found.pop((2, "avx512")) == "convolution"
+    assert [*found.values()] == [None] * 3
+    if not detect().has_few_registers:
+        strided = partial(forward, kernel=(40, 20, 1, 1), stride=2, pad=0)
+        held_at_all_batches(lambda n: strided((n, 20, 9, 7)), terms=20)
 
 
 def test_few_terms_are_summed_by_tiles_that_go_to_few_pieces_of_lines() -> None:
