@@ -26,6 +26,11 @@ _EULER = 0.5772156649015329
 _LOG_2PI = math.log(2 * math.pi)
 
 
+def _of_kind(like: Any, shape: tuple[int, ...]) -> Any:
+    """Return a tensor of a shape to draw into, of the type of a parameter and where that is."""
+    return tc.empty(shape, dtype=like.dtype, device=like.device)
+
+
 def open_uniform(like: Any, shape: tuple[int, ...]) -> Any:
     """Return uniform numbers above 0 and below 1."""
     tiny = tc.finfo(like.dtype).eps / 2
@@ -116,6 +121,9 @@ class Laplace(_LocScale):
 
 class Cauchy(_LocScale):
     """Numbers of the density ``1 / (pi scale (1 + ((x - loc) / scale)^2))``, without a mean."""
+
+    def _standard_draw(self, shape: tuple[int, ...]) -> Any:
+        return _of_kind(self.loc, shape).cauchy_()
 
     def _standard_log_prob(self, z: Any) -> Any:
         return -math.log(math.pi) - tc.log1p(z * z)
@@ -263,8 +271,7 @@ class Exponential(Distribution):
     rate: Any
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        drawn = tc.empty(self._shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
-        return drawn.exponential_() / self.rate
+        return _of_kind(self.rate, self._shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value: Any) -> Any:
         return self.rate.log() - self.rate * self._checked(value)
@@ -300,7 +307,8 @@ class Pareto(Distribution):
     )
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.icdf(open_uniform(self.scale, self._shape(sample_shape)))
+        drawn = _of_kind(self.scale, self._shape(sample_shape)).exponential_()
+        return self.scale * (drawn / self.alpha).exp()
 
     def log_prob(self, value: Any) -> Any:
         a, scale, value = self.alpha, self.scale, self._checked(value)
@@ -343,7 +351,8 @@ class Weibull(Distribution):
     concentration: Any
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.icdf(open_uniform(self.scale, self._shape(sample_shape)))
+        drawn = _of_kind(self.scale, self._shape(sample_shape)).exponential_()
+        return self.scale * drawn ** (1 / self.concentration)
 
     def log_prob(self, value: Any) -> Any:
         k, z = self.concentration, self._checked(value) / self.scale

@@ -104,8 +104,9 @@ class Geometric(ByOdds):
     def sample(self, sample_shape: Any = ()) -> Any:
         with modes.no_grad():
             p = self.probs.expand(self._shape(sample_shape))
-            u = tc.rand(p.shape, dtype=p.dtype, device=p.device)
-            return (tc.log1p(-u) / tc.log1p(-p)).floor()
+            u = tc.empty(p.shape, dtype=p.dtype, device=p.device)
+            u.uniform_(tc.finfo(p.dtype).tiny, 1)
+            return (u.log() / tc.log1p(-p)).floor()
 
     def log_prob(self, value: Any) -> Any:
         value, p = self._checked(value), self.probs

@@ -405,3 +405,15 @@ def test_distributions_of_callers_have_what_they_ask_for() -> None:
             values.append(str(e.value))
         told.append(values)
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    "text", ["Weibull(1.5, 2.0)", "Pareto(1.0, 2.0)", "Cauchy(0.5, 2.0)", "Geometric(0.3)"]
+)
+def test_samples_of_a_seed_are_pytorchs(text: str) -> None:
+    found = []
+    for t, places in ((library, distributions), (torch, torch.distributions)):
+        t.manual_seed(3)
+        drawn = eval(text, vars(places)).sample((5,))
+        found.append([*drawn.tolist(), t.rand(1).item()])
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
