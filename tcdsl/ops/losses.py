@@ -150,6 +150,53 @@ def huber_loss(
 
 
 _no_probabilities = ops.op("no_probabilities", vjp=None)
+# Logarithms are never below -100, so that the loss is finite. So is the slope by the input: it is
+# divided by 1e-12 at least, in float32 as PyTorch has it.
+_BCE = """
+def bce_{how}<T>(T(...) input, T(...) target, {weight} weight{count}) -> ({out} out) {{
+  {whole}
+}}
+
+def bce_{how}_vjp<T>(T(...) input, T(...) target, {weight} weight{count}, {out} d_out)
+    -> (T(...) d_input, T(...) d_target) {{
+  d_input(...) = {d_e} * (input(...) - target(...))
+      / max((1 - input(...)) * input(...), 9.999999960041972e-13)
+  d_target(...) = {d_e} * (log1p(-input(...)) - log(input(...)))
+}}
+"""
+_BCE_OF = {
+    "none": {"out": "T(...)", "whole": "out(...) = {e}", "d_e": "d_out(...)", "count": ""},
+    "sum": {"out": "T", "whole": "out +=! {e}", "d_e": "d_out", "count": ""},
+    "mean": {
+        "out": "T",
+        "whole": "s +=! {e}\n  out = s / count",
+        "d_e": "d_out / count",
+        "count": ", int64 count",
+    },
+}
+
+
+@cache
+def _bce(reduction: str, is_weighted: bool) -> Op:
+    """Return the op of binary cross entropies: each of them, their sum or their mean."""
+    weight = "weight(...)" if is_weighted else "weight"
+    element = (
+        f"-{weight} * (target(...) * max(log(input(...)), -100)"
+        " + (1 - target(...)) * max(log1p(-input(...)), -100))"
+    )
+    given = _BCE_OF[reduction]
+    text = _BCE.format(
+        how=reduction,
+        weight="T(...)" if is_weighted else "T",
+        out=given["out"],
+        count=given["count"],
+        whole=given["whole"].format(e=element),
+        d_e=f"{given['d_e']} * {weight}",
+    )
+    name = f"bce_{reduction}"
+    return op_of_text(
+        text, name, types=promote, vjp=f"{name}_vjp", node=name_of_loss("bce", reduction)
+    )
 
 
 @wide
@@ -176,7 +223,20 @@ def binary_cross_entropy(
             if _no_probabilities(x).item():
                 raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     how = reduction_of(reduction, size_average, reduce)
-    return _of_elements("bce", how, input, target, 1.0 if weight is None else weight)
+    if weight is None:
+        return _bce_called(how, input, target, 1.0)
+    if weight.requires_grad:
+        raise RuntimeError(
+            "The function 'binary_cross_entropy' is not differentiable with respect to argument "
+            "'weight'. This input cannot have requires_grad True."
+        )
+    return _bce_called(how, input, target, weight.expand(input.shape))
+
+
+def _bce_called(reduction: str, input: Tensor, target: Tensor, weight: Tensor | float) -> Tensor:
+    counted = (input.numel(),) if reduction == "mean" else ()
+    made: Tensor = _bce(reduction, isinstance(weight, Tensor))(input, target, weight, *counted)
+    return made
 
 
 @wide

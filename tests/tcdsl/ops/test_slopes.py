@@ -51,3 +51,26 @@ def test_targets_that_are_no_numbers_may_be_left_out_of_absolute_differences() -
     loss = nn.functional.l1_loss(x, library.tensor([2.0, math.nan, 3.0]), reduction="none")
     loss[[0, 2]].sum().backward()
     assert x.grad.tolist() == [-1, 0, 1]
+
+
+WEIGHTS: tuple[Any, ...] = (None, 2.0, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+@sampled(
+    "reduction, weight",
+    [(r, w) for r in ("mean", "none", "sum") for w in WEIGHTS],
+    keep=1,
+    ids=str,
+)
+def test_slopes_of_cross_entropies_are_finite_at_0_and_1(reduction: str, weight: Any) -> None:
+    found = []
+    for t, functional, _ in (OURS, THEIRS):
+        given = [[0.0, 1.0, 1.0, 1e-20, 1e-13, 0.3], [1.0, 0.0, 1.0, 1.0, 0.2, 0.6]]
+        x, y = (t.tensor(g, dtype=t.float64, requires_grad=True) for g in given)
+        by = None if weight is None else t.tensor(weight, dtype=t.float64)
+        loss = functional.binary_cross_entropy(x, y, by, reduction=reduction)
+        slopes = t.autograd.grad(loss.sum(), [x, y], create_graph=True)
+        (second,) = t.autograd.grad(slopes[0][5:].sum(), x)
+        found.append([a.detach().numpy() for a in (loss, *slopes, second[5:])])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
