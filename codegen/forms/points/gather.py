@@ -22,6 +22,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import innermost, is_injective
 from tcdsl.codegen.forms.base.phase import decode, float_product, typical
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
+from tcdsl.codegen.forms.points.gather_vectors import summed, widths
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -110,9 +111,12 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     extent, task = ops.size(row.extent), b.i64("task")
     blocks = b.ceil_div(extent, block)
     point, part, start, stop = (b.i64(ops.local(n)) for n in ("point", "part", "start", "stop"))
+    begin = b.add(ops.size(row.low), b.mul(part, block))
+    if widths(ctx, s, row) and not s.resumes:  # the last block goes back, and is whole
+        begin = b.max64(ops.size(row.low), b.min64(begin, b.sub(ops.size(row.high), block)))
     body = b.block(
         decode(ctx.operands, outer, point),
-        Let(start, b.add(ops.size(row.low), b.mul(part, block))),
+        Let(start, begin),
         Let(stop, b.min64(b.add(start, block), ops.size(row.high))),
         _in_whole_vectors(ctx, s, row, (start, stop), block),
     )
@@ -200,7 +204,14 @@ def _in_whole_vectors(
     Their sums stay in registers, and nothing is left behind the last vector.
     """
     out = _rows(ctx, s, row, part, block)
-    if ctx.bind(row.extent).constant is not None:
+    extent = ctx.bind(row.extent).constant
+    if in_registers := [w for w in widths(ctx, s, row) if w <= block]:
+        most = in_registers[-1] if extent is None else min(extent, in_registers[-1])
+        suited = [w for w in in_registers if w <= most]
+        for width in suited if extent is None else suited[-1:]:
+            out = _in_registers(ctx, s, row, part, width, out)
+        return out
+    if extent is not None:
         return out
     start, stop = part
     for width in _WIDTHS:
@@ -208,6 +219,25 @@ def _in_whole_vectors(
             whole = _rows(ctx, s, row, (start, b.add(start, width)), width)
             out = If(b.compare("==", b.sub(stop, start), width), whole, out)
     return out
+
+
+def _in_registers(
+    ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], width: int, other: Stmt
+) -> Stmt:
+    """Return the work on a block in parts of a width, where it has one; else other.
+
+    The last part goes back to be whole, where that is no second sum into the same elements.
+    """
+    start, stop = part
+    length = b.sub(stop, start)
+    if s.resumes:
+        return If(b.compare("==", length, width), summed(ctx, s, row, start, width), other)
+    turn, at = b.i64(ctx.operands.local("turn")), b.i64(ctx.operands.local("at"))
+    whole = summed(ctx, s, row, at, width)
+    begin = Let(at, b.min64(turn, b.sub(stop, width)))
+    return If(
+        b.compare(">=", length, width), b.loop(turn, start, stop, begin, whole, step=width), other
+    )
 
 
 def _rows(ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block: int) -> Stmt:
@@ -246,6 +276,9 @@ def _block(ctx: Context) -> int:
     """Return equal blocks for a row of known length, as few as the first level takes."""
     s = ctx.group.statements[0]
     width = max(1, ctx.extent(_row(ctx, s).extent))
+    in_registers = widths(ctx, s, _row(ctx, s))
+    if in_registers and (not ctx.is_exact() or width >= in_registers[-1]):
+        return in_registers[-1]
     if not ctx.is_exact():
         return 128
     most = _BLOCKS[-1] if s.op != "=" else 4096

@@ -8,6 +8,7 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import Case, differential, problem, run_cases, spec_of
 from tests.tiers import sampled
@@ -63,6 +64,41 @@ def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     ]
     assert all("gather" in form(TEXTS[name], *c.problem.args) for c in cases)
     differential(cases, terms=100)
+
+
+LONG = {
+    "sum": BAG,
+    "double": BAG.replace("float(V,D)", "double(V,D)"),
+    "weighted": """def f(float(V,D) E, int64(B,L) I, float(B,L) w) -> (O) {
+        O(b,d) +=! w(b,l) * E(I(b,l), d) - E(b,d) where b in 0:B }""",
+    "largest": TEXTS["largest"],
+    "in place": TEXTS["in place"],
+    "part": BAG.replace("l in 0:L", "l in 0:L, d in 0 : D - 3"),
+}
+
+
+@pytest.mark.cc
+@sampled("name", LONG, keep=2)
+def test_sums_in_registers_agree_with_the_reference(name: str, rng: np.random.Generator) -> None:
+    cases = []
+    for width in (15, 16, 32, 33, 63, 64, 127, 128, 129, 200, 259):
+        table, rows, *weights = case(name, (9, width, 5, 4), rng)
+        assert isinstance(table, np.ndarray)
+        table = table.astype(np.float64 if name == "double" else np.float32)
+        table[3, ::5] = np.nan
+        p = problem(LONG[name], table, rows, *weights)
+        cases += [Case(p, exact) for exact in (True, False)]
+    differential(cases, terms=100)
+
+
+@pytest.mark.cc
+def test_sums_of_a_block_stay_in_registers(rng: np.random.Generator) -> None:
+    p, machine = problem(BAG, *case("bag", (9, 300, 5, 4), rng)), detect()
+    for exact in (True, False):
+        spec = spec_of(p, exact=exact)
+        config = compiler.default_config(p.program, spec, machine, p.sizes)
+        unit = compiler.lower(p.program, spec, config, machine, p.sizes, "f")
+        assert "sum7 += tc_load_v" in compiler.emit_c(unit)
 
 
 @pytest.mark.cc
