@@ -148,6 +148,16 @@ def resize_as_(self: Tensor, the_template: Tensor) -> Tensor:
     return resize_(self, tuple(the_template.shape))
 
 
+_NODES = {  # what PyTorch calls those of layouts in place; that of `squeeze` is by its arguments
+    "t": "TBackward1",
+    "transpose": "TransposeBackward1",
+    "unsqueeze": "UnsqueezeBackward1",
+    "swapaxes": "TransposeBackward1",
+    "swapdims": "TransposeBackward1",
+    "as_strided": "AsStridedBackward1",
+}
+
+
 def _in_place(name: str) -> None:
     """Make `x.NAME_()`, which gives x the layout of the view `x.NAME()`."""
 
@@ -160,12 +170,13 @@ def _in_place(name: str) -> None:
                         "operation."
                     )
         made = getattr(self, name)(*args, **kwargs)
+        if made.grad_fn is not None and made is not self:
+            made_by(made, _NODES.get(name) or f"SqueezeBackward{4 if args or kwargs else 3}")
+        node, number = made.grad_fn, made.output_nr  # of the layout before: `made` views `self`
         self.data = made.detach()
         written(self)
-        if made.grad_fn is not None:
-            if name == "squeeze":
-                made_by(made, f"SqueezeBackward{4 if args or kwargs else 3}")
-            set_fn(self, made.grad_fn, made.output_nr)
+        if node is not None:
+            set_fn(self, node, number)
         return self
 
     method.__name__ = f"{name}_"
@@ -181,7 +192,7 @@ def _written(name: str) -> None:
     publish(method, (f"{name}_",), on=("Tensor",))
 
 
-for _name in ("t", "transpose", "squeeze", "unsqueeze", "swapaxes", "swapdims", "as_strided"):
+for _name in (*_NODES, "squeeze"):
     _in_place(_name)
 _WRITTEN = """
     logical_and logical_or logical_xor logical_not bitwise_not cumprod cumsum floor_divide heaviside

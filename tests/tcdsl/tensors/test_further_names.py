@@ -105,6 +105,27 @@ def test_names_are_pytorchs(name: str) -> None:
     assert _told(CALLS[name], tc) == _told(CALLS[name], torch)
 
 
+def test_another_layout_in_place_is_recorded_by_its_own_node() -> None:
+    calls: list[Callable[[Any], Any]] = [
+        lambda y: y.t_(),
+        lambda y: y.transpose_(0, 1).mul_(2.0),
+        lambda y: y.unsqueeze_(0),
+        lambda y: y.unsqueeze_(0).squeeze_(0),
+        lambda y: y.unsqueeze_(0).squeeze_(),
+        lambda y: y.swapaxes_(0, 1)[1].mul_(3.0),
+        lambda y: y.as_strided_((2, 2), (1, 2), 1),
+    ]
+    for call in calls:
+        told = []
+        for t in (tc, torch):
+            x = _x(t).requires_grad_()
+            y = call(x * 2)
+            name = y.grad_fn.name()
+            (y * y).sum().backward()
+            told.append((name, y.tolist(), x.grad.tolist()))
+        assert told[0] == told[1]
+
+
 def test_memory_is_shared_where_it_can_be() -> None:
     memory = bytearray(8)
     row = tc.frombuffer(memory, dtype=tc.int32)
