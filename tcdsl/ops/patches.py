@@ -9,12 +9,14 @@ from typing import Any
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.ops.arguments import asked_once, several
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
+from tcdsl.ops.strides import in_c_order
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import permute, transpose
 
 ops = Family(__file__)
 _columns, _images = ops.op("columns"), ops.op("images")
-_channel_shuffle, _pixel_shuffle = ops.op("channel_shuffle"), ops.op("pixel_shuffle")
+_channel_shuffle = ops.op("channel_shuffle")
+_pixel_shuffle = ops.op("pixel_shuffle", layout=in_c_order)
 Pair = int | Sequence[int]
 
 

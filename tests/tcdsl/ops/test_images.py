@@ -102,6 +102,25 @@ def _check(call: Call, *shape: int) -> None:
     assert torch.allclose(torch.tensor(back.tolist()), wanted_back, rtol=1e-4, atol=2e-3)
 
 
+@pytest.mark.parametrize("name", ["pixel_shuffle", "pixel_unshuffle", "channel_shuffle"])
+def test_images_of_any_strides_are_shuffled(name: str) -> None:
+    parts: tuple[Callable[[Any], Any], ...] = (
+        lambda x: x[:, :4],
+        lambda x: x[:, ::2],
+        lambda x: x[:, :4].transpose(2, 3),
+        lambda x: x.transpose(0, 1)[:2, :4],
+        lambda x: x[..., 1:5, :2],
+    )
+    for part in parts:
+        found = []
+        for t in (tc, torch):
+            x = _ramp(t, 4, 8, 6, 4).requires_grad_()
+            y = getattr(_F[t] if name.startswith("pixel") else t, name)(part(x), 2)
+            (y * y).sum().backward()
+            found.append((y.tolist(), x.grad.tolist()))
+        assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("name", FEW)
 def test_channels_stay_last(name: str) -> None:
     _check(FEW[name], 2, 4, 6, 6)
