@@ -74,3 +74,9 @@ def test_slopes_of_cross_entropies_are_finite_at_0_and_1(reduction: str, weight:
         found.append([a.detach().numpy() for a in (loss, *slopes, second[5:])])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_a_margin_that_is_just_reached_has_no_slope() -> None:
+    x = library.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    nn.functional.multi_margin_loss(x, library.tensor([2])).backward()
+    assert x.grad.tolist() == [[0, 0, 0]]
