@@ -230,7 +230,7 @@ def _kernels(ctx: Context, panel: Panel, g: Blocking, heights: set[int]) -> Kern
 def _walk(parts: Parts) -> RowWalk:
     """Return how rows are walked: nothing is fetched ahead, they lie in cache."""
     ctx, space = parts.rows_ctx, parts.rows
-    values = {**schedule.default(ctx, space), "prefetch": False, "stream": False}
+    values = {**schedule.default(ctx, space, fetches=False), "stream": False}
     return schedule.walk_of(ctx, space, values)
 
 

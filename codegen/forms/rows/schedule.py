@@ -143,11 +143,17 @@ def _ends_in_memory(space: IterationSpace) -> bool:
 
 
 def default(
-    ctx: Context, space: IterationSpace, along: str = "rows", *, streams: bool = True
+    ctx: Context,
+    space: IterationSpace,
+    along: str = "rows",
+    *,
+    streams: bool = True,
+    fetches: bool = True,
 ) -> dict[str, Value]:
     """Return explicit vectors where they fit, four a turn of known length with a short body.
 
     streams: outputs that no cache holds may go past the caches, as nobody reads them again.
+    fetches: rows may be fetched before they are read.
 
     Rows side by side are not unrolled, so that the knob does not tell equal kernels apart.
     """
@@ -168,8 +174,9 @@ def default(
         if _is_pointwise(space):
             values["stream"] = is_past(ctx, space)
         else:
-            far = total * memory_per_point(ctx, space) > ctx.machine.l3_bytes
-            values["prefetch"] = len(space.sweeps) > 1 or (ctx.is_exact() and far)
+            asks = along == "rows" or ctx.is_exact()  # columns of any sizes have one executable
+            is_ahead = len(space.sweeps) > 1 or (fetches and asks and _is_far(ctx, space))
+            values["prefetch"] = fetches and is_ahead
             if streams and along == "rows" and _ends_in_memory(space):
                 values["stream"] = is_past(ctx, space) and ctx.at_least(
                     space.sweeps[-1][-1].extent, _LONG
@@ -180,6 +187,12 @@ def default(
 def is_past(ctx: Context, space: IterationSpace) -> bool:
     """Return whether no cache holds the outputs."""
     return ctx.at_least(_output_bytes(ctx, space), ctx.machine.own_l3_bytes)
+
+
+def _is_far(ctx: Context, space: IterationSpace) -> bool:
+    """Return whether rows come from memory: no cache holds what is read and written."""
+    each = max(1, round(memory_per_point(ctx, space)))
+    return ctx.at_least(points(space.kept) * space.row_length() * each, ctx.machine.l3_bytes + 1)
 
 
 def walk_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> RowWalk:

@@ -56,6 +56,15 @@ def test_sizes_of_a_regime_have_its_choice(name: str) -> None:
             assert other == config
 
 
+def test_rows_that_come_from_memory_are_fetched_ahead() -> None:
+    """As those of known sizes are: what fits in a cache has an executable without it."""
+    p = program(SUMS)
+    for shape, is_far in (((4096, 4096), True), ((512, 512), False)):
+        config, regime = choice(p, *shape)
+        assert config.get("g0.prefetch") is is_far
+        assert regime.holds({"M": 5000, "N": 5000}) is is_far
+
+
 @pytest.mark.parametrize("text", [PROGRAMS["matmul"].text, COLUMNS])
 def test_what_asks_nothing_has_one_choice(text: str) -> None:
     p = program(text)
