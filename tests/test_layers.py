@@ -88,13 +88,13 @@ ROOMS = {
     "tcdsl/profiler": "grammar/text grammar/check codegen/runtime codegen/program tcdsl/calls"
     " tcdsl/calls/process",
     "tcdsl/autograd": "tcdsl/profiler tcdsl/core tcdsl/ops tcdsl/chance",
-    "tcdsl/tensors": "grammar/text tcdsl/core tcdsl/chance tcdsl/ops",
+    "tcdsl/tensors": "grammar/text tcdsl/calls/process tcdsl/core tcdsl/chance tcdsl/ops",
     "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
     "tcdsl/library": "codegen/device tcdsl/calls/bindings tcdsl/core tcdsl/chance tcdsl/ops"
     " tcdsl/autograd tcdsl/tensors tcdsl/serialization",
     "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",
-    "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
-    " tcdsl/library tcdsl/layers",
+    "tcdsl/nn": "grammar/types tcdsl tcdsl/calls/process tcdsl/core tcdsl/ops tcdsl/autograd"
+    " tcdsl/tensors tcdsl/library tcdsl/layers",
     "tcdsl/func": "tcdsl/autograd tcdsl/nn/",
     "tcdsl/cuda": "codegen/device tcdsl/calls/gpu tcdsl tcdsl/core tcdsl/tensors tcdsl/amp",
     "tcdsl/testing": "tcdsl tcdsl/core tcdsl/library",

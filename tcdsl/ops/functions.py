@@ -124,6 +124,15 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return made
 
 
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """Replace elements by their powers, of float64."""
+    if input.dtype is not float64:
+        raise RuntimeError(
+            f"float_power_() needs a tensor of float64, as its powers are, got {input.dtype}"
+        )
+    return _float_power_(input, exponent)
+
+
 def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """Return ``other - alpha * input``."""
     if not isinstance(other, Tensor):
@@ -187,7 +196,8 @@ for made in (
     ldexp,
 ):  # fmt: skip
     publish(made, (made.__name__,))
-publish(in_place(float_power), ("float_power_",), on=("Tensor",))
+_float_power_ = in_place(float_power)
+publish(float_power_, ("float_power_",), on=("Tensor",))
 for written in (clamp_min_, clamp_max_):
     publish(written, (written.__name__,), on=("torch", "Tensor"))
 for made in (logit, nan_to_num):

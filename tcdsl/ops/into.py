@@ -6,10 +6,11 @@ them: they make the result as ever, and it is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tcdsl.core import Function, Tensor, is_grad_enabled
+from tcdsl.core.dtypes import bool_, uint8
 from tcdsl.ops.arguments import faced
 from tcdsl.ops.writing import check_unrecorded, write_result
 
@@ -26,6 +27,13 @@ _NAMES = """
     triu var vdot vstack where
 """
 TAKING = frozenset(_NAMES.split())
+# Those whose results are converted to the type of that tensor; of the others it is the results'.
+_CONVERTED_NAMES = """
+    cholesky cholesky_inverse cholesky_solve column_stack cumprod cumsum diff dstack floor_divide
+    gcd geqrf hstack kron lcm logaddexp2 logit logsumexp lu_solve mean mvlgamma nanmean nansum
+    orgqr ormqr polygamma prod std sum symeig triangular_solve var vstack
+"""
+_CONVERTED = frozenset(_CONVERTED_NAMES.split())
 _IN_ITS_TYPE = frozenset(("cumprod", "cumsum", "mean", "nanmean", "nansum", "prod", "sum"))
 
 
@@ -39,7 +47,7 @@ def taking_out(name: str, function: Callable[..., Any]) -> Function:
     def into(*args: Any, out: Any, **named: Any) -> Any:
         if out is None:
             return made(*args, **named)
-        outs = tuple(out) if isinstance(out, tuple | list) else (out,)
+        outs = out if isinstance(out, tuple | list) else (out,)
         for target in outs:
             if not isinstance(target, Tensor):
                 raise TypeError(
@@ -47,21 +55,38 @@ def taking_out(name: str, function: Callable[..., Any]) -> Function:
                 )
         if is_grad_enabled():
             check_unrecorded(name, [*_tensors((*args, *named.values())), *outs])
-        if name in _IN_ITS_TYPE and named.get("dtype") is None:
+        is_typed = named.get("dtype") is not None
+        if name in _IN_ITS_TYPE and not is_typed:
             named["dtype"] = outs[0].dtype
         result = made(*args, **named)
+        if not isinstance(result, tuple) and outs is out:
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(outs):
             raise TypeError(f"{name}() has {len(results)} results, but out has {len(outs)} tensors")
+        if is_typed or (name in TAKING and name not in _CONVERTED):
+            _check_alike(name, outs, result)
         for target, value in zip(outs, results, strict=True):
             write_result(target, value)
         if not isinstance(result, tuple):
             return outs[0]
-        return type(result)(*outs) if hasattr(result, "_fields") else outs
+        return type(result)(*outs) if hasattr(result, "_fields") else tuple(outs)
 
     made.names = {**(made.names or {}), "out": None}
     made.into = into
     return made
+
+
+def _check_alike(name: str, outs: Sequence[Tensor], result: Any) -> None:
+    """Refuse tensors of other types than the results have; truths may be bytes."""
+    if name in ("max", "min") and isinstance(result, Tensor):
+        return  # of two operands, or of all elements
+    for target, made in zip(outs, result if isinstance(result, tuple) else (result,), strict=True):
+        is_truth = name in ("all", "any") and target.dtype in (bool_, uint8)
+        if target.dtype is not made.dtype and not is_truth:
+            raise RuntimeError(
+                f"{name}(): expected an out tensor of dtype {made.dtype}, got {target.dtype}"
+            )
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:

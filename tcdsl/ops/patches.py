@@ -206,6 +206,10 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             "channel_shuffle expects input with > 2 dims, but got input with sizes "
             f"{list(input.shape)}"
         )
+    if groups <= 0:
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups: {groups}"
+        )
     n, c, *rest = input.shape
     if c % groups:
         raise RuntimeError(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tcdsl.calls.process.caller import warn
 from tcdsl.core import (
     Tensor,
     is_grad_enabled,
@@ -39,6 +40,12 @@ def write_result(target: Tensor, made: Tensor) -> None:
     """Write a result into a tensor that a caller gave, of another type or shape too."""
     check_castable(made.dtype, target.dtype)
     if tuple(target.shape) != tuple(made.shape):
+        if target.numel():
+            warn(
+                "An output with one or more elements was resized since it had shape "
+                f"{list(target.shape)}, which does not match the required output shape "
+                f"{list(made.shape)}; give one without elements, as t.resize_(0) makes it"
+            )
         target.resize_(made.shape)
         if made.stride() != target.stride():  # of a result that lies as operands do
             at = target.storage_offset()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tcdsl.calls.process.caller import warn
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.views import Shape
@@ -96,7 +96,7 @@ def _entries(x: Tensor, key: Any) -> list[Any]:
     if isinstance(key, tuple):
         entries = list(key)
     elif isinstance(key, list) and is_several(key):
-        warnings.warn(OF_SEQUENCES, UserWarning, stacklevel=6)
+        warn(OF_SEQUENCES)
         entries = key
     entries = [_entry(e) for e in entries]
     taken = sum(_dims_of(e) for e in entries)
@@ -126,7 +126,7 @@ def _entry(entry: Any) -> Any:
         if entry.dtype is dtypes.bool_:
             return entry if entry.ndim else bool(entry.item())
         if entry.dtype is dtypes.uint8:
-            warnings.warn(OF_BYTES, UserWarning, stacklevel=6)
+            warn(OF_BYTES)
             return entry.to(dtypes.bool_)
         if entry.dtype.is_floating_point:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
+from tcdsl.calls.process.caller import warn
 from tcdsl.core import Tensor
 from tcdsl.nn import functional, init
 from tcdsl.nn.modules.module import Module
@@ -27,11 +27,9 @@ class _Table(Module):
         """Take a table over, or draw one."""
         shape = self.num_embeddings, self.embedding_dim
         if self.sparse:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__}(sparse=True): there are no sparse tensors here, gradients "
-                "are dense: the numbers are the same, but a step costs as much as the whole table",
-                UserWarning,
-                stacklevel=3,
+                "are dense: the numbers are the same, but a step costs as much as the whole table"
             )
         if given is None:
             self.weight = Parameter(blank(*shape))

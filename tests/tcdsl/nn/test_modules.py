@@ -176,8 +176,9 @@ def test_names_of_before_say_what_they_are_now() -> None:
     with pytest.warns(FutureWarning, match=r"deprecated in favor of `nn.init.constant_`"):
         assert nn.init.constant(tc.zeros(2), 3).tolist() == [3, 3]
     for kind in (nn.Embedding, nn.EmbeddingBag):
-        with pytest.warns(UserWarning, match="gradients are dense"):
+        with pytest.warns(UserWarning, match="gradients are dense") as seen:
             assert kind(3, 2, sparse=True).sparse
+        assert seen[0].filename == __file__
     with pytest.raises(TypeError, match="Expected state_dict to be dict-like"):
         Net().load_state_dict([1])  # type: ignore[arg-type]
 

@@ -108,7 +108,7 @@ def test_what_may_not_be_written_is_refused() -> None:
     with pytest.raises(TypeError, match=r"sum\(\): argument 'out' must be Tensor, not int"):
         library.sum(y, 0, out=3)
     with pytest.raises(RuntimeError, match="Float can't be cast to the desired output type Long"):
-        library.tril(y, out=library.zeros(2, 3, dtype=library.int64))
+        library.logsumexp(y, 0, out=library.zeros(3, dtype=library.int64))
     with pytest.raises(TypeError, match="has 2 results"):
         library.sort(y, out=library.empty(0))
     with library.no_grad():
@@ -127,3 +127,45 @@ def test_sums_of_what_is_no_nan_have_a_type_and_truths_over_no_dimensions_are_ea
         assert [m.dtype for m in made] == [t.float64, t.uint8, t.float32]
         assert t.any(x > 2, ()).tolist() == [[False, False, True]]
         assert t.all(x > 2, dim=[]).tolist() == [[False, False, True]]
+
+
+def test_results_of_another_type_are_converted_where_pytorch_does_so() -> None:
+    calls = [
+        ("amax", "x, 0", "float64"),
+        ("argmax", "x, 0", "int32"),
+        ("all", "x, 0", "float32"),
+        ("all", "x, 0", "uint8"),
+        ("gather", "x, 1, i", "float64"),
+        ("max", "x, 0", "float64 int64"),
+        ("max", "x, -x", "float64"),
+        ("matmul", "x, x.t()", "float64"),
+        ("nonzero", "x", "float32"),
+        ("prod", "x, 0", "float64"),
+        ("vstack", "[x, x]", "float64"),
+    ]
+
+    def told(t: Any, call: tuple[str, str, str]) -> Any:
+        try:
+            return [o.tolist() for o in _made(t, *call)]
+        except RuntimeError:
+            return "refused"
+
+    for call in calls:
+        assert told(library, call) == told(torch, call), call
+    for t in (library, torch):
+        x = t.tensor(VALUES)
+        with pytest.raises(RuntimeError):
+            t.sum(x, 0, dtype=t.float64, out=t.empty(3))
+        with pytest.raises(TypeError, match="must be Tensor, not tuple"):
+            t.sum(x, 0, out=(t.empty(3),))
+        with pytest.raises(RuntimeError, match="float_power_"):
+            x.float_power_(2)
+
+
+def test_a_result_of_another_shape_warns_where_it_is_written() -> None:
+    for t in (library, torch):
+        x, out = t.tensor(VALUES), t.zeros(5)
+        with pytest.warns(UserWarning, match=r"resized since it had shape \[5\].* \[3\]") as seen:
+            t.amax(x, 0, out=out)
+        assert seen[0].filename == __file__
+        assert out.tolist() == [4, 5, 6]

@@ -46,6 +46,8 @@ def test_images_that_no_factor_divides(
 ) -> None:
     with pytest.raises(RuntimeError, match=f"{name} expects .*{words}"):
         getattr(F, name)(tc.ones(*shape), factor)
+    with pytest.raises(RuntimeError, match=r"Number of groups .* must be positive"):
+        F.channel_shuffle(tc.ones(2, 4, 4), 0)
 
 
 def test_losses_warn_of_targets_that_broadcast() -> None:

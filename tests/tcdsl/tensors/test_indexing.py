@@ -160,5 +160,14 @@ def test_a_list_of_anything_but_numbers_is_a_subscript_for_each_dimension() -> N
                 x[key(t)] = -1.0
             found.append((seen.tolist(), x.tolist()))
         assert found[0] == found[1]
-    with pytest.warns(UserWarning, match="Using a non-tuple sequence for multidimensional"):
-        tc.ones(2, 2)[[[0, 1], [1, 0]]]
+    x, bytes_ = tc.ones(2, 2), tc.ones(2, dtype=tc.uint8)
+    told: tuple[tuple[Any, str], ...] = (
+        ([[0, 1], [1, 0]], "Using a non-tuple sequence for multidimensional"),
+        (bytes_, "indexing with dtype torch.uint8"),
+    )
+    for key, words in told:
+        with pytest.warns(UserWarning, match=words) as seen:
+            x[key]
+        with pytest.warns(UserWarning, match=words) as written:
+            x[key] = 1
+        assert {w.filename for w in [*seen, *written]} == {__file__}  # the line of whoever asked
