@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tcdsl.core import Tensor
+from tcdsl.core.dtypes import DType
 from tcdsl.ops.activations import hardshrink
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_max_pool1d
+from tcdsl.ops.arguments import several
 from tcdsl.ops.copies import pad
 from tcdsl.ops.distances import pairwise_distance
 from tcdsl.ops.factors import btriunpack
 from tcdsl.ops.lu import lu_solve as _solve_by_factors
 from tcdsl.ops.matrix_norms import matrix_norm
 from tcdsl.ops.products import bilinear
+from tcdsl.ops.reductions import Dims
+from tcdsl.ops.reductions import norm as _norm
 from tcdsl.ops.results import result
 from tcdsl.ops.systems import trtrs
 from tcdsl.ops.table import publish
@@ -58,6 +62,36 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
+def norm(
+    input: Tensor,
+    p: float | str | None = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Return a norm of vectors, ``sum(abs(input) ** p) ** (1 / p)``, or one of matrices.
+
+    Parameters
+    ----------
+    input : Tensor
+    p : float, inf, "fro" or "nuc"
+        0 counts what is not 0, inf and -inf are the greatest and the least of absolute values;
+        "fro" is the root of the sum of squares, "nuc" the sum of singular values.
+    dim : int or sequence, optional
+        All by default.
+    keepdim : bool
+    dtype : DType, optional
+        Of the sums and the result.
+    """
+    if not isinstance(p, str):
+        return _norm(input, p, dim, keepdim, dtype=dtype)
+    if p == "fro" and (dim is None or len(several(dim)) <= 2):
+        return _norm(input, 2, dim, keepdim, dtype=dtype)
+    dims = tuple(range(input.ndim)) if dim is None else several(dim)
+    return matrix_norm(input, p, dims, keepdim, dtype=dtype)
+
+
 def is_signed(input: Tensor) -> bool:
     """Return whether the type of elements holds numbers below 0."""
     return bool(input.dtype.is_signed)
@@ -87,6 +121,7 @@ for _function in (
     nuclear_norm,
 ):  # fmt: skip
     publish(_function, (_function.__name__,), on=("torch",))
+publish(norm, ("norm",))
 publish(is_signed, ("is_signed",))
 publish(triangular_solve, ("triangular_solve",), on=("Tensor",))
 publish(lu_solve, ("lu_solve",), on=("Tensor",))

@@ -61,6 +61,9 @@ def matrix_norm(
         )
     if dtype is not None:
         return matrix_norm(A.to(dtype), ord, dim, keepdim)
+    if len(dim) != 2:
+        given = " ".join(map(str, dim))
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {given}")
     rows, columns = (dim_of(d, A.ndim) for d in dim)
     if rows == columns:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")

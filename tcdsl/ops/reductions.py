@@ -288,7 +288,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def norm(
     input: Tensor,
-    p: float | str = 2,
+    p: float | None = 2,
     dim: Dims = None,
     keepdim: bool = False,
     *,
@@ -299,7 +299,7 @@ def norm(
     Parameters
     ----------
     input : Tensor
-    p : float, "fro" or inf
+    p : float or inf
         0 counts what is not 0, inf and -inf are the greatest and the least of absolute values.
     dim : int or sequence, optional
         All by default.
@@ -308,16 +308,12 @@ def norm(
         Of the sums and the result.
     """
     input = _typed(input, dtype)
-    if isinstance(p, str) and p != "fro":
-        raise RuntimeError(
-            f"linalg.matrix_norm: Order {p} not supported: p is a number, inf or 'fro'"
-        )
     if not input.dtype.is_floating_point:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             f"{NAMES[input.dtype.name]}"
         )
-    order = 2.0 if p in ("fro", None) else float(p)
+    order = 2.0 if p is None else float(p)
     if (order == math.inf or order < 0) and not input.numel():
         _has_an_end(order, input, dims_of(dim, input.ndim), is_named=dim is not None)
     named = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norm_inf"}
@@ -472,7 +468,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 
 for made in (
-    mean, nansum, max, min, amax, amin, argmax, argmin, all, any, norm, dist, var, std, logsumexp,
+    mean, nansum, max, min, amax, amin, argmax, argmin, all, any, dist, var, std, logsumexp,
     softmax, log_softmax, cumsum, cumprod,
 ):  # fmt: skip
     publish(made, (made.__name__,))

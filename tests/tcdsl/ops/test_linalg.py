@@ -190,3 +190,31 @@ def test_few_singular_values_are_found_by_torchs_numbers_of_chance() -> None:
             u.pca_lowrank(tall, 9)
     for mine, real in zip(*found, strict=True):
         np.testing.assert_allclose(np.abs(mine), np.abs(real), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "order", "named"),
+    [
+        (TALL, "nuc", {}), (TALL, "nuc", {"dim": (1, 0), "keepdim": True}),
+        (WIDE, "nuc", {"dim": (0, 2)}), (WIDE, "fro", {}), (WIDE, "fro", {"dim": [1, 2]}),
+        (TALL, "fro", {"dim": 0}), (WIDE, "nuc", {}), (WIDE, "fro", {"dim": (0, 1, 2)}),
+        (VECTOR, "nuc", {}), (TALL, "other", {}),
+    ],
+)  # fmt: skip
+def test_norms_that_words_name_are_pytorchs(x: Any, order: str, named: dict[str, Any]) -> None:
+    found: list[Any] = []
+    for lib in (library, torch):
+        t = lib.tensor(x, requires_grad=True)
+        try:
+            made = lib.norm(t, order, **named)
+        except RuntimeError as error:
+            found.append(str(error))
+            continue
+        made.sum().backward()
+        found.append((made.detach().numpy(), t.grad.numpy(), t.norm(order, **named).tolist()))
+    mine, theirs = found
+    if isinstance(theirs, str):
+        assert mine == theirs
+        return
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
