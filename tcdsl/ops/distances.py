@@ -15,6 +15,7 @@ from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
+_cosine_of_squares = ops.op("cosine_of_squares", types=same)
 _pairwise_distance = ops.op("pairwise_distance", vjp="pairwise_distance_vjp")
 
 
@@ -42,7 +43,10 @@ def cosine_embedding_loss(
     reduce: Reduced = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return ``1 - cosine`` where the target is 1, the cosine above a margin where it is -1."""
+    """Return ``1 - cosine`` where the target is 1, the cosine above a margin where it is -1.
+
+    Where it is neither the loss is 0.
+    """
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
@@ -50,9 +54,11 @@ def cosine_embedding_loss(
             f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found "
             f"inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
-    cosine = cosine_similarity(input1, input2, -1)
-    apart = clamp_min(sub(cosine, margin), 0)
-    elements = where(target > 0, 1 - cosine, apart)
+    shape = broadcast_shape([tuple(input1.shape), tuple(input2.shape)])
+    x1, x2 = (x if tuple(x.shape) == shape else x.expand(shape) for x in (input1, input2))
+    cosine = _cosine_of_squares(x1, x2)
+    apart = where(target == -1, clamp_min(sub(cosine, margin), 0), 0.0)
+    elements = where(target == 1, 1 - cosine, apart)
     return mean_or_sum(elements, reduction_of(reduction, size_average, reduce))
 
 

@@ -80,3 +80,18 @@ def test_a_margin_that_is_just_reached_has_no_slope() -> None:
     x = library.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
     nn.functional.multi_margin_loss(x, library.tensor([2])).backward()
     assert x.grad.tolist() == [[0, 0, 0]]
+
+
+def test_cosines_of_losses_are_pytorchs_near_0_and_where_the_target_is_neither() -> None:
+    found = []
+    for t, functional, _ in (OURS, THEIRS):
+        x = t.tensor([[0.0, 0.0], [0.0, 0.0], [1e-7, 2e-7], [1.0, 2.0], [3.0, -1.0]])
+        y = t.tensor([[1.0, 2.0], [0.5, -3.0], [1.0, 0.3], [1.0, 1.0], [2.0, 2.0]])
+        x.requires_grad_()
+        loss = functional.cosine_embedding_loss(
+            x, y, t.tensor([1, -1, 1, 2, -1]), margin=-0.5, reduction="none"
+        )
+        loss.sum().backward()
+        found.append((loss.detach().numpy(), x.grad.numpy()))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
