@@ -165,21 +165,36 @@ def any_rank(definition: nodes.Def) -> frozenset[str]:
 
 
 def wrapped_to(
-    values: Sequence[Any], dtype: DType, params: Sequence[str], wrapping: Collection[str]
+    values: Sequence[Any],
+    dtype: DType,
+    params: Sequence[str],
+    typed: Collection[str],
+    wrapping: Collection[str],
 ) -> tuple[Any, ...] | None:
     """Return operands with integers that their type does not hold wrapped; None where all fit.
 
     A number where a tensor may stand is a tensor of one element, whose type is the op's, as in
-    PyTorch. Other numbers have to fit.
+    PyTorch. Other numbers have to fit; one below 0 may be the complement of one without a sign.
+
+    Parameters
+    ----------
+    typed, wrapping : collection of str
+        Parameters whose type is the op's, and those of them where a tensor may stand.
     """
     if dtype.category != 1:
         return None
-    bits = 8 * dtype.itemsize
-    lowest = -(1 << bits - 1) if dtype.is_signed else 0
-    found = tuple(
-        (v - lowest) % (1 << bits) + lowest if p in wrapping and type(v) is int else v
-        for p, v in zip(params, values, strict=True)
-    )
+    count = 1 << 8 * dtype.itemsize
+    lowest = -count // 2 if dtype.is_signed else 0
+
+    def fitting(param: str, value: Any) -> Any:
+        if type(value) is not int or param not in typed:
+            return value
+        is_complement = not dtype.is_signed and -count < value < 0
+        if is_complement or param in wrapping:
+            return (value - lowest) % count + lowest
+        return value
+
+    found = tuple(map(fitting, params, values))
     return found if any(a is not b and a != b for a, b in zip(found, values, strict=True)) else None
 
 

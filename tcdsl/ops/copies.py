@@ -90,9 +90,8 @@ def pad(
         )
     zero = number_of_type(input.dtype, 0)
     if mode == "constant":
-        return _padded(
-            input, widths, zero if value is None else number_of_type(input.dtype, value), mode
-        )
+        filling = zero if value is None else number_of_type(input.dtype, float(value))
+        return _padded(input, widths, filling, mode)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if is_casting() and (mode == "replicate" or (mode == "reflect" and len(widths) <= 4)):

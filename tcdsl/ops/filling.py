@@ -14,7 +14,7 @@ from tcdsl.ops import drawing
 from tcdsl.ops.node_names import node_name
 from tcdsl.ops.on_device import META
 from tcdsl.ops.ranges_of_chance import low_and_count, span
-from tcdsl.ops.rules import first, not_for
+from tcdsl.ops.rules import first, not_for, number_of_type
 from tcdsl.ops.strides import order_of_strides
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.underived import underived
@@ -74,9 +74,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
         return input.copy_(value)
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
         raise TypeError(f"fill_(): argument 'value' must be Number, not {type(value).__name__}")
-    kind = input.dtype
-    of_kind = bool if kind.category == 0 else float if kind.is_floating_point else int
-    filled: Tensor = _fill(input, of_kind(value))
+    filled: Tensor = _fill(input, number_of_type(input.dtype, value))
     return filled
 
 

@@ -8,6 +8,7 @@ result is the compiler's to find.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -117,10 +118,22 @@ def category_of(number: object) -> int:
 
 
 def number_of_type(dtype: DType, value: Any) -> bool | int | float:
-    """Return a number as one of Python of the kind of a type."""
+    """Return a number as one of Python of the kind of a type.
+
+    Raises
+    ------
+    RuntimeError
+        If it is a float that no integer stands for: not finite, or below 0 where none has a sign.
+    """
     if dtype.is_floating_point:
         return float(value)
-    return int(value) if dtype.category else bool(value)
+    if not dtype.category:
+        return bool(value)
+    if isinstance(value, float) and (
+        not math.isfinite(value) or (value < 0 and not dtype.is_signed)
+    ):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    return int(value)
 
 
 def floating(operands: Operands) -> DType:

@@ -91,7 +91,7 @@ class TypedText:
 
     def wrapped(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
         """Return operands with integers that their type does not hold wrapped; None if all fit."""
-        return wrapped_to(values, dtype, self.params, self._wrapping)
+        return wrapped_to(values, dtype, self.params, self.variables, self._wrapping)
 
     def arrays(self, values: Sequence[Any], dtype: DType) -> list[Any]:
         """Return operands as arrays; numbers are of the type that their parameter has."""

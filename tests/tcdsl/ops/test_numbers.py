@@ -193,3 +193,33 @@ def test_powers_of_2_as_factors_may_be_beyond_the_type() -> None:
         made = [made.detach(), lib.ldexp(half, lib.tensor([1, -2, 20])), lib.ldexp(half, half)]
         found.append([(str(m.dtype), m.tolist()) for m in made])
     assert found[0] == found[1]
+
+
+def test_numbers_below_0_are_complements_where_integers_have_no_sign() -> None:
+    import torch
+
+    calls: tuple[Any, ...] = (
+        lambda lib, x, k: x.fill_(k),
+        lambda lib, x, k: lib.full((2,), k, dtype=lib.uint8),
+        lambda lib, x, k: x.masked_fill(x > 1, k),
+        lambda lib, x, k: x.index_fill(0, lib.tensor([1]), k),
+        lambda lib, x, k: x.scatter(0, lib.tensor([1]), k),
+        lambda lib, x, k: x.clamp(min=k),
+    )
+    for at, call in enumerate(calls):
+        for k in (-1, -255):
+            made, wanted = (
+                call(lib, lib.tensor([1, 2, 3], dtype=lib.uint8), k) for lib in (tc, torch)
+            )
+            assert made.tolist() == wanted.tolist(), (at, k)
+        for lib in (tc, torch):
+            for k in (-256, 256):
+                with pytest.raises((RuntimeError, tc.NumberError)):
+                    call(lib, lib.tensor([1, 2, 3], dtype=lib.uint8), k)
+    for lib in (tc, torch):
+        x = lib.tensor([1, 2, 3], dtype=lib.uint8)
+        for number in (-1.0, float("nan"), float("inf")):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                x.fill_(number)
+        with pytest.raises(RuntimeError, match="without overflow"):
+            lib.nn.functional.pad(x, (1, 1), value=-1)
