@@ -20,11 +20,11 @@ MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def each(value: Size, dims: int) -> tuple[int, ...]:
-    """Return a size for each of some dimensions."""
-    sizes = several(value, dims)
-    if len(sizes) != dims:
-        raise ValueError(f"expected one number or {dims}, got {sizes}")
-    return sizes
+    """Return a size for each of some dimensions; several stay what they are.
+
+    The convolution takes one for all of its dimensions and refuses any other number.
+    """
+    return several(value, dims)
 
 
 class _Conv(Module):
@@ -106,7 +106,7 @@ class _Conv(Module):
         text += f", stride={self.stride}"
         for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
             value = getattr(self, name)
-            if value != each(usual, self.dims):
+            if value != (usual,) * len(value):
                 text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"
@@ -173,7 +173,12 @@ class _Forward(_Conv):
         if self.padding == "same":
             totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [n for t in reversed(totals) for n in (t // 2, t - t // 2)]
-        return [w for w in reversed(each(self.padding, self.dims)) for _ in range(2)]
+        if len(self.padding) != self.dims:
+            raise NotImplementedError(
+                f"expected padding to be a single integer value or a tuple of {self.dims} values "
+                f"where what is padded with is not zero, but got padding={self.padding}"
+            )
+        return [w for w in reversed(self.padding) for _ in range(2)]
 
 
 class Conv1d(_Forward):

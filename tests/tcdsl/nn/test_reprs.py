@@ -20,6 +20,7 @@ MODULES = (
     "ParameterDict({'a': n.Parameter(u.ones(2)), 'b': n.Parameter(u.ones(3))})",
     "EmbeddingBag(3, 4, mode='sum')", "LPPool1d(2, 3)", "Unflatten(1, (2, 3))", "RMSNorm(3)",
     "LSTM(2, 3, num_layers=2)", "AdaptiveAvgPool2d((1, None))",
+    "Conv2d(3, 4, 3, padding=(1,), stride=(2,))", "Conv3d(3, 4, (3,), padding=(0,))",
 )  # fmt: skip
 
 
@@ -42,3 +43,11 @@ def test_pools_divide_by_a_number(kind: str, shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(*found)
     with pytest.raises(TypeError):
         nn.AvgPool1d(2, divisor_override=3)  # type: ignore[call-arg]
+
+
+def test_convolutions_refuse_the_number_of_sizes_where_pytorchs_do() -> None:
+    for u, n in ((tc, nn), (torch, torch.nn)):
+        for named in ({"padding": (1, 1)}, {"padding": (1,), "padding_mode": "circular"}):
+            layer = n.Conv3d(1, 1, 2, **named)
+            with pytest.raises(RuntimeError):
+                layer(u.zeros(1, 1, 3, 3, 3))
