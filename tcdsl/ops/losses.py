@@ -15,7 +15,7 @@ from typing import Any
 from tcdsl.core import Op, Tensor
 from tcdsl.ops.casting import wide
 from tcdsl.ops.node_names import name_of_loss
-from tcdsl.ops.pointwise import mul
+from tcdsl.ops.pointwise import div, mul
 from tcdsl.ops.rules import NAMES, TypeRule, broadcast, broadcast_shape, floats, promote
 from tcdsl.ops.table import Family, op_of_text
 from tcdsl.ops.writing import unrecorded
@@ -89,6 +89,20 @@ def _of_elements(name: str, reduction: str, *operands: Any) -> Tensor:
     return made
 
 
+def _weighted(elements: Tensor, weight: Tensor, input: Tensor) -> Tensor:
+    """Return the elements of a loss times weights, which are as many as the input's."""
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return mul(elements, weight)  # type: ignore[no-any-return]
+
+
+def _over_weights(weighted: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    """Return weighted elements, their sum or their mean by the weights."""
+    if reduction != "mean":
+        return mean_or_sum(weighted, reduction)
+    return div(weighted.sum(), weight.sum())  # type: ignore[no-any-return]
+
+
 def mean_or_sum(elements: Tensor, reduction: str) -> Tensor:
     """Return elements, their mean or their sum."""
     if reduction == "none":
@@ -104,9 +118,14 @@ def l1_loss(
     size_average: Reduced = None,
     reduce: Reduced = None,
     reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Return absolute differences, their mean or sum."""
-    return _of_elements("l1", reduction_of(reduction, size_average, reduce), input, target)
+    """Return absolute differences, their mean or sum; by weights, over whose sum a mean is."""
+    how = reduction_of(reduction, size_average, reduce)
+    if weight is None:
+        return _of_elements("l1", how, input, target)
+    weighted = _weighted(_of_elements("l1", "none", input, target), weight, input)
+    return _over_weights(weighted, weight, how)
 
 
 @wide
@@ -116,9 +135,14 @@ def mse_loss(
     size_average: Reduced = None,
     reduce: Reduced = None,
     reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Return squares of differences, their mean or sum."""
-    return _of_elements("mse", reduction_of(reduction, size_average, reduce), input, target)
+    """Return squares of differences, their mean or sum; by weights, over whose sum a mean is."""
+    how = reduction_of(reduction, size_average, reduce)
+    if weight is None:
+        return _of_elements("mse", how, input, target)
+    weighted = _weighted(_of_elements("mse", "none", input, target), weight, input)
+    return _over_weights(weighted, weight, how)
 
 
 @wide
@@ -141,12 +165,23 @@ def smooth_l1_loss(
 
 @wide
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Return half of squares of differences, straight above delta, their mean or sum."""
+    """Return half of squares of differences, straight above delta, their mean or sum.
+
+    Of what weights multiply a mean is over the number of elements, as PyTorch has it.
+    """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    return _of_elements("huber", reduction_of(reduction, None, None), input, target, delta)
+    how = reduction_of(reduction, None, None)
+    if weight is None:
+        return _of_elements("huber", how, input, target, delta)
+    each = _of_elements("huber", "none", input, target, delta)
+    return mean_or_sum(_weighted(each, weight, input), how)
 
 
 _no_probabilities = ops.op("no_probabilities", vjp=None)

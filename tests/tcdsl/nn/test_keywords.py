@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -165,3 +166,24 @@ def test_a_sequence_of_layers_may_be_repeated() -> None:
     assert twice[2] is layer
     with pytest.raises(ValueError, match="Non-positive multiplication factor 0"):
         twice * 0
+
+
+def test_weights_of_losses_of_elements_are_pytorchs() -> None:
+    for name, (reduction, size) in itertools.product(
+        ("mse_loss", "l1_loss", "huber_loss"), (("mean", 4), ("sum", 4), ("none", 4), ("mean", 1))
+    ):
+        found = []
+        for library, functional in ((tc, nn.functional), (torch, torch.nn.functional)):
+            x = library.tensor(LOGITS, requires_grad=True)
+            weight = library.arange(5.0 * size).reshape(5, size)
+            target = library.tensor(LOGITS[::-1].copy())
+            loss = getattr(functional, name)
+            if size == 1:
+                with pytest.raises(ValueError, match="Weights and input must have the same size"):
+                    loss(x, target, weight=weight)
+                continue
+            made = loss(x, target, reduction=reduction, weight=weight)
+            made.sum().backward()
+            found.append((made.detach().numpy(), x.grad.numpy()))
+        for mine, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-6, err_msg=name)
