@@ -119,6 +119,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the learning rate of each group at the present step; momentum is set."""
+        self._warn_outside_step()
         at = self.last_epoch
         if at > self.total_steps:
             raise ValueError(
@@ -234,6 +235,7 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the learning rate of each group at the present step; momentum is set."""
+        self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         up = self.step_ratio

@@ -56,6 +56,7 @@ class LambdaLR(OfFunctions):
 
     def get_lr(self) -> list[float]:
         """Return each group's first learning rate times its function of the epoch."""
+        self._warn_outside_step()
         pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
         return [base * factor(self.last_epoch) for base, factor in pairs]
 
@@ -72,6 +73,7 @@ class StepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates, times gamma every step_size epochs."""
+        self._warn_outside_step()
         is_due = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return self._present(self.gamma if is_due else 1.0)
 
@@ -101,6 +103,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates, times gamma at each milestone."""
+        self._warn_outside_step()
         return self._present(self.gamma ** self.milestones[self.last_epoch])
 
     def _get_closed_form_lr(self) -> list[float]:
@@ -125,6 +128,7 @@ class ExponentialLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates times gamma."""
+        self._warn_outside_step()
         return self._present(1.0 if self._is_initial else self.gamma)
 
     def _get_closed_form_lr(self) -> list[float]:
@@ -153,6 +157,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates, moved as far as the wave goes from the epoch before."""
+        self._warn_outside_step()
         at, t = self.last_epoch, self.T_max
         now = self._present()
         if self._is_initial:

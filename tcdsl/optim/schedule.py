@@ -20,6 +20,9 @@ _TOO_EARLY = (
 )
 
 
+_NO_STEP = "To get the last learning rate computed by the scheduler, please use `get_last_lr()`."
+
+
 class LRScheduler:
     """The learning rates of an optimizer's groups from epoch to epoch.
 
@@ -32,6 +35,8 @@ class LRScheduler:
     last_epoch : int
         The epoch before the first; -1 begins anew, any other needs `initial_lr` in the groups.
     """
+
+    _get_lr_called_within_step = False  # PyTorch's name: files of its schedules have it
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -75,10 +80,19 @@ class LRScheduler:
 
     def _go_to(self, epoch: int | None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        rates = self.get_lr() if epoch is None else self._get_closed_form_lr()
+        self._get_lr_called_within_step = True
+        try:
+            rates = self.get_lr() if epoch is None else self._get_closed_form_lr()
+        finally:
+            self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
         self._last_lr = self._present()
+
+    def _warn_outside_step(self) -> None:
+        """Tell who asks `get_lr` for the present rates that it may give those of one step more."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(_NO_STEP, UserWarning, stacklevel=3)
 
     def _present(self, factor: float = 1.0) -> list[float]:
         """Return the present rates times a factor."""

@@ -34,6 +34,7 @@ class MultiplicativeLR(OfFunctions):
 
     def get_lr(self) -> list[float]:
         """Return each group's learning rate times its function of the epoch."""
+        self._warn_outside_step()
         now = self._present()
         if self._is_initial:
             return now
@@ -59,6 +60,7 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates, times the factor first and over it behind total_iters."""
+        self._warn_outside_step()
         if self.last_epoch == 0:
             return self._present(self.factor)
         if self.last_epoch != self.total_iters:
@@ -96,6 +98,7 @@ class LinearLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates times what the factor changes by."""
+        self._warn_outside_step()
         at = self.last_epoch
         if at == 0:
             return self._present(self.start_factor)
@@ -124,6 +127,7 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the present rates times what the power changes by."""
+        self._warn_outside_step()
         at, total = self.last_epoch, self.total_iters
         if self._is_initial or at > total:
             return self._present()
@@ -173,6 +177,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the learning rate of each group at the present place of the wave."""
+        self._warn_outside_step()
         part = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
 

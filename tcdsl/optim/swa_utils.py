@@ -248,6 +248,7 @@ class SWALR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return each group's rate, by what the last one says about the first."""
+        self._warn_outside_step()
         epochs, now = max(1, self.anneal_epochs), self.last_epoch
         step = now if self.anneal_epochs else max(1, now)
         before = self._part(max(0, min(1, (step - 1) / epochs)))

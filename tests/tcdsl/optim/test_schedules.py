@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -100,3 +101,25 @@ def test_a_schedule_goes_on_from_its_state() -> None:
             first.step()
             second.step()
             assert first.get_last_lr() == second.get_last_lr(), name
+
+
+SIMPLE = [n for n in SCHEDULES if " in turn" not in f" {n}" and "at once" not in n]
+
+
+@pytest.mark.parametrize("name", [*SIMPLE, "to the average"])
+def test_a_schedule_warns_who_asks_for_rates_outside_of_a_step(name: str) -> None:
+    found = []
+    for tensors, optimizers in ((library, optim), (torch, torch.optim)):
+        groups = [{"params": [tensors.zeros(1, requires_grad=True)]} for _ in range(2)]
+        optimizer = optimizers.SGD(groups, lr=0.1, momentum=0.9)
+        make = SCHEDULES.get(name, lambda s, o, u=optimizers.swa_utils: u.SWALR(o, 0.05))
+        schedule = make(optimizers.lr_scheduler, optimizer)
+        optimizer.step()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            schedule.step()
+        with pytest.warns(UserWarning, match="please use `get_last_lr") as caught:
+            rates_to_come = schedule.get_lr()
+        found.append(([str(w.message) for w in caught], rates_to_come))
+    assert found[0][0] == found[1][0]
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-9)
