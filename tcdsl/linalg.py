@@ -44,6 +44,7 @@ from tcdsl.ops.lu import (
     matrix_exp,
 )
 from tcdsl.ops.symmetric import ldl_factor, ldl_factor_ex, ldl_solve
+from tcdsl.ops.table import found_at
 
 __all__ = [
     "LinAlgError",
@@ -96,4 +97,5 @@ _TAKING = """
     tensorinv tensorsolve vecdot vector_norm
 """
 for _name in _TAKING.split():
-    globals()[_name] = taking_out(_name, globals()[_name])
+    _made = globals()[_name] = taking_out(_name, globals()[_name])
+    found_at(_made, "tcdsl.linalg", _name)

@@ -52,6 +52,7 @@ from tcdsl.ops.polynomials import (
     shifted_chebyshev_polynomial_w,
 )
 from tcdsl.ops.reductions import log_softmax, logsumexp, softmax
+from tcdsl.ops.table import PUBLIC, found_at
 
 __all__ = [
     "bessel_j0",
@@ -117,3 +118,5 @@ modified_bessel_i0, modified_bessel_i1 = i0, i1
 for _name in __all__:
     if "polynomial" in _name or _name in ("logit", "logsumexp", "multigammaln", "polygamma"):
         globals()[_name] = taking_out(_name, globals()[_name])
+    if globals()[_name] not in PUBLIC.values():
+        found_at(globals()[_name], "tcdsl.special", _name)

@@ -262,6 +262,8 @@ def _transposed(
     s, d = each(stride, rank, "stride"), each(dilation, rank, "dilation")
     p, e = each(padding, rank, "padding"), each(output_padding, rank, "output_padding")
     _check_steps(s, p, d)
+    if min(e) < 0:
+        raise RuntimeError("negative output_padding is not supported")
     if any(one >= max(pair) for one, *pair in zip(e, s, d, strict=True)):
         sides = ("depth", "height", "width")[-rank:]
         raise RuntimeError(

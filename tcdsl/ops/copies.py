@@ -206,11 +206,11 @@ def _flipping(rank: int, dims: tuple[int, ...]) -> tuple[Op, ...]:
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Move elements along dimensions; what leaves at the end comes in at the begin."""
-    if dims is None or (isinstance(dims, tuple) and not dims):
+    each_shift, each_dim = several(shifts), several(() if dims is None else dims)
+    if len(each_shift) == 1 and not each_dim:
         flat = input.reshape(-1)
-        rolled = _rolled(flat, operator.index(shifts), 0).view(input.shape)
+        rolled = _rolled(flat, operator.index(each_shift[0]), 0).view(input.shape)
         return made_by(rolled, "RollBackward0")
-    each_shift, each_dim = several(shifts), several(dims)
     if len(each_shift) != len(each_dim):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(each_shift)}, dims:{len(each_dim)}"

@@ -157,9 +157,9 @@ def publish(
             METHODS[name] = function
             setattr(Tensor, name, method)
     if "torch" in on:
-        _found_at(free, "tcdsl", names[0])
-    if free is not function or "torch" not in on:
-        _found_at(function, "tcdsl", f"Tensor.{names[0]}")
+        found_at(free, "tcdsl", names[0])
+    if (free is not function or "torch" not in on) and PUBLIC.get(names[0]) is not function:
+        found_at(function, "tcdsl", f"Tensor.{names[0]}")
 
 
 def _taking_out(name: str, function: Any) -> Any:
@@ -171,7 +171,7 @@ def _taking_out(name: str, function: Any) -> Any:
     return function
 
 
-def _found_at(function: Any, module: str, name: str) -> None:
+def found_at(function: Any, module: str, name: str) -> None:
     """Say where an op, or a function that was made, is found: there pickles look for it."""
     if isinstance(function, FunctionType):
         if "<" in function.__qualname__ or hasattr(function, "__wrapped__"):

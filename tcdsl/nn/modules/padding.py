@@ -32,7 +32,8 @@ class _Pad(Module):
     Parameters
     ----------
     padding : int or tuple
-        How many: before and behind the last dimension, then the one before it.
+        How many: before and behind the last dimension, then the one before it. Constants may be
+        before and behind fewer dimensions, or more.
     """
 
     dims = 0
@@ -43,7 +44,7 @@ class _Pad(Module):
         super().__init__()
         count = 2 * self.dims
         self.padding = several(padding, count)
-        if len(self.padding) != count:
+        if self.mode != "constant" and len(self.padding) != count:
             raise ValueError(f"expected one number or {count}, got {self.padding}")
 
     def forward(self, input: Tensor) -> Tensor:

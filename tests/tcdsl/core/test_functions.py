@@ -136,3 +136,14 @@ def test_a_method_is_pickled_by_its_name(name: str) -> None:
     method = getattr(tcdsl.Tensor, name)
     assert pickle.loads(pickle.dumps(method)) is method
     assert method.__name__ == name
+
+
+def test_functions_of_rooms_are_pickled_by_their_names() -> None:
+    from tcdsl import linalg, special
+    from tcdsl.nn import functional
+
+    for room in (library, linalg, special, functional):
+        for name in dir(room):
+            made = getattr(room, name)
+            if callable(made) and not isinstance(made, type) and not name.startswith("_"):
+                assert pickle.loads(pickle.dumps(made)) is made, name

@@ -157,6 +157,21 @@ def test_paddings_that_are_none(named: Named) -> None:
         nn.ConvTranspose2d(2, 2, 3, padding_mode="reflect")
 
 
+def test_output_paddings_below_0_are_refused() -> None:
+    for modules, t in ((nn, tc), (torch.nn, torch)):
+        with pytest.raises(RuntimeError, match="negative output_padding is not supported"):
+            modules.ConvTranspose2d(3, 4, 3, output_padding=-1)(t.ones(2, 3, 6, 6))
+
+
+def test_constants_may_be_put_around_fewer_dimensions() -> None:
+    for modules, t in ((nn, tc), (torch.nn, torch)):
+        x = t.ones(2, 3, 2, 2)
+        assert modules.ZeroPad2d((1, 2))(x).shape == (2, 3, 2, 5)
+        assert modules.ConstantPad1d((1, 0, 2, 0), 1.0)(x).shape == (2, 3, 4, 3)
+    with pytest.raises(ValueError, match="expected one number or 4"):
+        nn.ReflectionPad2d((1, 2))
+
+
 def test_norms_of_gradients() -> None:
     found = []
     for library, modules in ((tc, nn), (torch, torch.nn)):

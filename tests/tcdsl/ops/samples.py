@@ -422,6 +422,8 @@ def copies() -> Iterator[Sample]:
     yield Sample("roll", (CUBE, 2, 1))
     yield Sample("roll", (CUBE, (1, -5), (0, 2)))
     yield Sample("roll", (A, 7))
+    yield Sample("roll", (A, (7,)), order=0)
+    yield Sample("roll", (A, [7], []), order=0)
     for name in ("tril", "triu"):
         yield Sample(name, (CUBE, 1))
         yield Sample(name, (A,))
