@@ -107,6 +107,7 @@ class Forms:
     write_view: ClassVar[
         Callable[[Tensor, Tensor], Tensor]
     ]  # of `view_writes.py`, which stands on this
+    without_hooks: ClassVar[Callable[[Tensor], Tensor]]  # and of there
 
     def __init__(
         self,
@@ -353,7 +354,8 @@ class Forms:
 
     def _write_view(self, values: tuple[Any, ...]) -> Any:
         """Write a view by a call that is recorded: its base is a function of the result now."""
-        return Forms.write_view(values[0], self._kept_apart(values))
+        read = (Forms.without_hooks(values[0]), *values[1:])
+        return Forms.write_view(values[0], self._kept_apart(read))
 
     def _kept_apart(self, values: tuple[Any, ...]) -> Any:
         """Return a fresh result, recorded, of which nothing that is kept will be written over."""

@@ -33,6 +33,19 @@ def renew(view_: Tensor) -> None:
     set_fn(view_, again.grad_fn, 0)
 
 
+def without_hooks(view_: Tensor) -> Tensor:
+    """Return a view, or one that is the same but for hooks, which a write in place leaves behind.
+
+    They see the gradients by what it was given out as before, not those by what is written.
+    """
+    fn = view_.grad_fn
+    if fn is None or not fn._hooks:
+        return view_
+    base = view_._base
+    assert base is not None
+    return as_strided(base, view_.shape, view_.stride(), view_.storage_offset())
+
+
 def write_view(target: Tensor, value: Tensor) -> Tensor:
     """Record that a view was given the elements of a tensor, and its base with it.
 
@@ -81,3 +94,4 @@ def _of_slices(layout: tuple[Shape, Shape, int], gradient: Tensor) -> tuple[Tens
 
 setup("renew", renew)
 Forms.write_view = staticmethod(write_view)
+Forms.without_hooks = staticmethod(without_hooks)

@@ -144,3 +144,37 @@ def test_a_view_that_was_not_recorded_is_not_written_to() -> None:
     with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
         view.add_(1)
     assert base.tolist() == [0, 0, 0, 0]
+
+
+def _hooked_views(u: Any, write: Any, again: bool) -> Any:
+    seen: list[Any] = []
+    a = u.ones(3, requires_grad=True)
+    b = a * 2
+    v = b[:2]
+    w = v * 5
+    for name, x in (("b", b), ("v", v)):
+        x.register_hook(lambda g, name=name: seen.append((name, g.tolist())))
+    v.retain_grad()
+    write(b, v, a)
+    if again:
+        v.register_hook(lambda g: seen.append(("again", g.tolist())))
+    (v.sum() + b.sum() + w.sum()).backward()
+    return sorted(seen), a.grad.tolist(), v.grad.tolist()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("again", [False, True])
+def test_hooks_of_a_view_do_not_see_what_is_written_into_it(again: bool) -> None:
+    import torch
+
+    writes: tuple[Any, ...] = (
+        lambda b, v, a: v.mul_(3),
+        lambda b, v, a: v.mul_(a[1:]),
+        lambda b, v, a: v.copy_(a[1:]),
+        lambda b, v, a: v.mul_(3).add_(a[:2]),
+    )
+    if not again:  # which PyTorch adds to what made the view first where its base was written
+        writes += (lambda b, v, a: b.mul_(3), lambda b, v, a: b[1:].mul_(3))
+    for at, write in enumerate(writes):
+        mine, theirs = (_hooked_views(library, write, again) for library in (tc, torch))
+        assert mine == theirs, at
