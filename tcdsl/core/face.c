@@ -81,6 +81,10 @@ static PyObject *get_ndim(Tensor *t, void *unused) {
 static PyObject *get_requires_grad(Tensor *t, void *unused) {
   (void)unused;
   int yes = is_tracked(t);
+  if (yes < 0 && t->head.flags & VIEW_UNRECORDED) { /* the flag is told of what may not be used, too */
+    PyErr_Clear();
+    yes = 1;
+  }
   return yes < 0 ? NULL : PyBool_FromLong(yes);
 }
 

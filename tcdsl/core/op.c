@@ -77,11 +77,7 @@ static PyObject *view_error(const Tensor *t) {
                         "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of "
                         "the custom Function.",
                         t->out_nr, t->fn->name);
-  PyErr_SetString(PyExc_RuntimeError,
-                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
-                  "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
-                  "both the view and the inplace either both inside the no_grad block (if you don't want the inplace "
-                  "to be tracked) or both outside (if you want the inplace to be tracked).");
+  refuse_unrecorded("is being");
   return NULL;
 }
 

@@ -214,8 +214,22 @@ static void tensor_dealloc(Tensor *t) {
   Py_DecRef((PyObject *)type);
 }
 
+/* In PyTorch's words, of a view that nothing was recorded of: how it was changed, while recording, is not told. */
+static void refuse_unrecorded(const char *is_modified) {
+  PyErr_Format(PyExc_RuntimeError,
+               "A view was created in no_grad mode and %s modified inplace with grad mode enabled. Given that "
+               "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+               "both the view and the inplace either both inside the no_grad block (if you don't want the inplace "
+               "to be tracked) or both outside (if you want the inplace to be tracked).",
+               is_modified);
+}
+
 /* Whether calls on this tensor are recorded. A view learns here that its base was written. */
 static int renew(Tensor *t) {
+  if (t->head.flags & VIEW_UNRECORDED) { /* it is a function of nothing: while nothing is recorded that is all the same */
+    if (grad_on) refuse_unrecorded("its base or another view of its base has been");
+    return grad_on ? -1 : 0;
+  }
   PyObject *arg = (PyObject *)t, *done = PyObject_Vectorcall(py.renew, &arg, 1, NULL);
   Py_DecRef(done);
   return done ? 0 : -1;

@@ -85,6 +85,15 @@ def set_printoptions(
     OPTIONS.sci_mode = sci_mode
 
 
+def _maker(tensor: Tensor) -> str | None:
+    """Return the name of what made a tensor."""
+    try:
+        fn = tensor.grad_fn
+    except RuntimeError:  # a view that was not recorded, of what was written since
+        return "Invalid"
+    return None if fn is None else str(fn.name())
+
+
 def text_of(tensor: Tensor) -> str:
     """Return what `repr` of a tensor is."""
     inner: Tensor = tensor.detach()
@@ -99,8 +108,8 @@ def text_of(tensor: Tensor) -> str:
         not tensor.numel() and tensor.dtype is not usual
     ):
         suffixes.append(f"dtype={tensor.dtype}")
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    if maker := _maker(tensor):
+        suffixes.append(f"grad_fn=<{maker}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     nothing = "..." if tensor.is_meta else "[]"

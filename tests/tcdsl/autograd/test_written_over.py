@@ -178,3 +178,42 @@ def test_hooks_of_a_view_do_not_see_what_is_written_into_it(again: bool) -> None
     for at, write in enumerate(writes):
         mine, theirs = (_hooked_views(library, write, again) for library in (tc, torch))
         assert mine == theirs, at
+
+
+def _of_a_view_before_a_write(u: Any, is_leaf: bool, write: Any, use: Any) -> Any:
+    x = u.ones(3, requires_grad=True)
+    y = x if is_leaf else x * 1
+    with u.no_grad():
+        view = y[:2]
+        if is_leaf:
+            write(y, view)
+    if not is_leaf:
+        write(y, view)
+    try:
+        return use(u, view)
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("is_leaf", [False, True])
+def test_a_view_that_was_not_recorded_is_of_no_use_once_its_base_was_written(is_leaf: bool) -> None:
+    import torch
+
+    uses: tuple[Any, ...] = (
+        lambda u, v: (v * 2).tolist(),
+        lambda u, v: v[0].tolist(),
+        lambda u, v: v.grad_fn,
+        lambda u, v: v.is_leaf,
+        lambda u, v: v.sum().backward(),
+        lambda u, v: v.requires_grad,
+        lambda u, v: repr(v),
+        lambda u, v: v.tolist(),
+        lambda u, v: v.detach().tolist(),
+        lambda u, v: u.no_grad()(lambda: (v * 2).tolist())(),
+        lambda u, v: u.no_grad()(lambda: v.add_(2).tolist())(),
+    )
+    for write in (lambda y, v: y.mul_(3), lambda y, v: y[1:].mul_(3)):
+        for at, use in enumerate(uses):
+            mine, theirs = (_of_a_view_before_a_write(u, is_leaf, write, use) for u in (tc, torch))
+            assert mine == theirs, at
