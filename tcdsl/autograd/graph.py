@@ -11,7 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from tcdsl import core
 from tcdsl.autograd.drawn import Edge, edges_of
-from tcdsl.autograd.hooks import RemovableHandle, add_hook, register_post_accumulate_grad_hook
+from tcdsl.autograd.hooks import (
+    POST,
+    PRE,
+    RemovableHandle,
+    add_hook,
+    register_post_accumulate_grad_hook,
+)
+from tcdsl.autograd.joint_hooks import register_multi_grad_hook
 from tcdsl.core import Node, Recipe, Tensor, set_fn, setup
 from tcdsl.ops.writing import unrecorded
 
@@ -23,13 +30,13 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "recorded_below",
+    "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
 
 Pack = Callable[[Tensor], Any]
 Unpack = Callable[[Any], Tensor]
-PRE, POST = -2, -3  # where hooks are of a whole node, in place of the number of an output
 _SAME = Recipe(None, (), (), (0,))
 _below: Any = Node.next_functions  # of the core, as it records them
 _recorded = _below.__get__

@@ -13,6 +13,7 @@ from tcdsl.ops.table import publish
 
 Hook = Callable[[Tensor], Tensor | None] | Callable[[Tensor], None]
 ACCUMULATED = -1  # where the core calls hooks with a leaf, in place of the number of an output
+PRE, POST = -2, -3  # where hooks are of a whole node: before it runs, and once it has
 RETAINED = -10  # less the number of an output: where that is kept, behind all hooks
 _numbers = itertools.count()
 

@@ -121,6 +121,7 @@ __all__ = [
     "Size",
     "Tensor",
     "View",
+    "arrives",
     "backward",
     "apart",
     "check_write",
@@ -166,6 +167,7 @@ Op = _core.Op
 Node = _core.Node
 Recipe = _core.Recipe
 View = _core.View
+arrives = _core.arrives
 backward = _core.backward
 check_write = _core.check_write
 is_casting = _core.is_casting

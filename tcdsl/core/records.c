@@ -128,6 +128,18 @@ static PyObject *m_check_write(PyObject *m, PyObject *args) {
   return grad_on && may_write((Tensor *)t, recorded) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* arrives(node or leaf): the number of the pass that this thread is at, if a gradient arrives there in it; else 0.
+ * Of leaves that have hooks. */
+static PyObject *m_arrives(PyObject *m, PyObject *at) {
+  const Run *run = runs;
+  int yes = 0;
+  (void)m;
+  while (run && run->thread != &grad_on) run = run->around;
+  if (run && is_node(at)) yes = ((Node *)at)->mark == run->nr && ((Node *)at)->is_wanted;
+  if (run && is_tensor(at)) yes = hooked_at(run, (Tensor *)at) && (!run->inputs || leaf_asked(run, (Tensor *)at) >= 0);
+  return PyLong_FromUnsignedLongLong(yes ? run->nr : 0);
+}
+
 /* backward(roots, gradients, inputs or None, keeps, creates) */
 static PyObject *m_backward(PyObject *m, PyObject *args) {
   PyObject *roots, *grads, *inputs, **at, *result;

@@ -327,3 +327,45 @@ def test_a_graph_is_gone_through_again_where_nothing_was_kept(name: str) -> None
     assert (told[0] is None) == (told[1] is None)
     if told[0] is not None:
         assert told[0][1].split(". ")[0] == told[1][1].split(". ")[0]
+
+
+def _seen_jointly(u: Any, mode: str, pass_: str) -> Any:
+    seen: list[Any] = []
+    a, b = _leaf(u), _leaf(u)
+    c, d = a * b, a * b * 2
+    first, second = (a * 5).chunk(2)
+    tensors = [c, d, first, second] + [a, b] * (pass_ != "grad")  # PyTorch has no leaves there
+
+    def fn(found: Any) -> None:
+        seen.append([None if g is None else g.tolist() for g in found]
+                    if mode == "all" else found.tolist())  # fmt: skip
+
+    handle = u.autograd.graph.register_multi_grad_hook(tensors, fn, mode=mode)
+    if pass_ == "all":
+        (c.sum() + d.sum() + first.sum() + second.sum()).backward()
+    elif pass_ == "a part":
+        (c.sum() * 2).backward(retain_graph=True)
+        c.sum().backward(inputs=(a,), retain_graph=True)
+        (first.sum() + b.sum()).backward()
+    elif pass_ == "grad":
+        u.autograd.grad((c * d).sum(), [a, c], retain_graph=True)
+        u.autograd.grad((c * d).sum(), [d], retain_graph=True)
+        u.autograd.grad((c * d).sum(), [b], create_graph=True)[0].sum().backward()
+    else:
+        handle.remove()
+        (c.sum() + d.sum()).backward()
+    return seen
+
+
+@pytest.mark.parametrize("pass_", ["all", "a part", "grad", "removed"])
+def test_hooks_of_several_tensors_see_what_pytorchs_see(pass_: str) -> None:
+    u: Any
+    mine, theirs = (_seen_jointly(u, "all", pass_) for u in (tc, torch))
+    assert mine == theirs
+    for u in (tc, torch):  # which is the first of several is no promise
+        several = _seen_jointly(u, "any", pass_)
+        assert len(several) == len(theirs)
+        with pytest.raises(
+            ValueError, match=r"^Expects mode to be one of \('all', 'any'\) but got"
+        ):
+            u.autograd.graph.register_multi_grad_hook([], print, mode="x")
