@@ -38,9 +38,11 @@ from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
+_BITS = dtypes.int32.number  # the type of the bits of floats of 32 bits
 _LONG = (dtypes.int64, dtypes.float64)  # beside some elements of which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
 _SHORT = 100  # elements, of which one is sooner found by parting keys than bit for bit
+_BY_TWOS = 200  # elements, of which one is sooner found by two bits at once
 _SHORT_BITS = 30  # of how far integers are apart, and of a place, which are sorted as int32
 _ONE_BY_ONE = 16  # of an order that are found one after the other
 Sorted = result("sort", "values", "indices")
@@ -167,32 +169,47 @@ def _kth(input: Tensor, dim: int, k: int, keepdim: bool, *, nan_wins: bool = Fal
         order = np.argpartition(_array(input), k, axis=dim)
         found = _fetched(input, dim, _along(order, dim, slice(k, k + 1)))
     else:
-        fetched = _ops(input.ndim, dim, True)[2]
-        found = fetched(input, moved(place, input._device) if input._device else place)
+        return _taken(input, dim, place, keepdim)
     return found if keepdim else _squeezed(found, dim)
 
 
 def _place(input: Tensor, dim: int, k: int, *, nan_wins: bool) -> Tensor | None:
     """Return where the element of a place in the order is; None of long elements, or of none."""
-    if input.dtype is dtypes.float64 or not input.numel():
+    kind, rank = input.dtype, input.ndim
+    if kind is dtypes.float64 or not input.numel():
         return None
-    if input.dtype.is_floating_point:
+    if kind.is_floating_point:
         bits = _comparable(input)[0]
-        found: Tensor = _finding("kth_of_bits", input.ndim, dim)(bits, k, nan_wins)
+        is_long = input.shape[dim] >= _BY_TWOS
+        found: Tensor = _finding_of_bits("kth_of_bits", rank, dim, is_long)(bits, k, nan_wins)
         return found
-    rows = moved(input.detach(), 0)
+    rows = moved(input.detach(), 0) if input._device or input.requires_grad else input
     low, high = _bounds(rows)
     length = (high - low).bit_length()
     if length > 31:
         return None
-    made: Tensor = _finding("kth_of_integers", input.ndim, dim)(rows, low, length, k)
+    made: Tensor = _finding("kth_of_integers", rank, dim)(rows, low, length, k)
     return made
+
+
+def _taken(input: Tensor, dim: int, place: Tensor, keepdim: bool) -> Any:
+    """Return the elements of places along a dimension, and the places."""
+    at = moved(place, input._device) if input._device else place
+    values = _taking(input.ndim, dim)(input, at)
+    return (values.unsqueeze(dim), at.unsqueeze(dim)) if keepdim else (values, at)
+
+
+@cache
+def _taking(rank: int, dim: int) -> Op:
+    """Return the op of the elements of places along a dimension."""
+    return op_of_text(over(ops.text("taken"), rank, (dim,)), types=first, vjp="derived")
 
 
 def _middle_of_known(input: Tensor, dim: int) -> Tensor:
     """Return where the middle of what is not NaN is along a dimension, of short floats."""
     bits = _comparable(input)[0]
-    found: Tensor = _finding("middle_of_known_bits", input.ndim, dim)(bits)
+    is_long = input.shape[dim] >= _BY_TWOS
+    found: Tensor = _finding_of_bits("middle_of_known_bits", input.ndim, dim, is_long)(bits)
     return found
 
 
@@ -209,10 +226,16 @@ def _bounds(rows: Tensor) -> tuple[int, int]:
 
 @cache
 def _finding(name: str, rank: int, dim: int) -> Op:
-    """Return the op of the place of an element in an order."""
-    used = () if name == "kth_of_integers" else ("ranks_of_bits", "kth")
-    texts = map(ops.text, (name, *used))
-    return op_of_text(over("\n".join(texts), rank, (dim,), True), name, types=first, vjp=None)
+    """Return the op of the place of an element in an order of integers."""
+    return op_of_text(over(ops.text(name), rank, (dim,)), name, types=first, vjp=None)
+
+
+@cache
+def _finding_of_bits(name: str, rank: int, dim: int, is_long: bool) -> Op:
+    """Return the op of the place of an element in an order of floats, of rows that are long."""
+    kth = ops.text("kth_by_twos").replace("kth_by_twos(", "kth(") if is_long else ops.text("kth")
+    texts = (ops.text(name), ops.text("ranks_of_bits"), kth)
+    return op_of_text(over("\n".join(texts), rank, (dim,)), name, types=first, vjp=None)
 
 
 _ranks_of_bits = ops.op("ranks_of_bits", vjp=None)
@@ -223,10 +246,11 @@ _element = ops.op("element", types=first)
 def _comparable(input: Tensor) -> tuple[Tensor, bool]:
     """Return what keys are made of, on the host, and whether it is the bits of floats."""
     rows = moved(input.detach(), 0) if input._device or input.requires_grad else input
-    if rows.dtype.category != 2:
+    kind = rows.dtype
+    if kind.category != 2:
         return rows, False
-    floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
-    return retyped(floats, dtypes.int32.number, floats.shape, floats.stride()), True
+    floats = rows if kind is dtypes.float32 else rows.to(dtypes.float32)
+    return retyped(floats, _BITS, floats.shape, floats.stride()), True
 
 
 def _fetched(input: Tensor, dim: int, order: np.ndarray[Any, Any]) -> Any:
@@ -334,10 +358,11 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         count = flat.numel()
         if not count:
             return _of_nothing(input)
-        row = flat.detach()
+        is_recorded = flat.requires_grad
+        row = flat.detach() if is_recorded else flat
         place = None if input._device else _place(row, 0, (count - 1) // 2, nan_wins=True)
         found = median(row, 0).values if place is None else _element(row, place)
-        return _shared(flat, found, "MedianBackward0")
+        return _shared(flat, found, "MedianBackward0") if is_recorded else found
     dim = dim_of(dim, input.ndim)
     not_empty("median", input, dim)
     if not input.ndim:
@@ -359,12 +384,12 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the lower of the middle elements that are not NaN, and where it is; else NaN."""
     if dim is None:
-        flat = input.reshape(-1)
+        flat = input if input.ndim == 1 else input.reshape(-1)
         if not flat.numel():
             return _of_nothing(input)
         if not input.dtype.is_floating_point:
             return median(flat)
-        row = flat.detach()
+        row = flat.detach() if flat.requires_grad else flat
         if input._device or input.dtype is dtypes.float64:
             return _shared(flat, nanmedian(row, 0).values, "NanmedianBackward0")
         return _shared(flat, _element(row, _middle_of_known(row, 0)), "NanmedianBackward0")
@@ -378,8 +403,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
         order = gather(argsort(input, dim), dim, middle)
         found = Sorted(gather(input, dim, order), order)
     else:
-        place = moved(_middle_of_known(input, dim), input._device)
-        found = _ops(input.ndim, dim, True)[2](input, place)
+        place = _middle_of_known(input, dim)
+        return _said("Nanmedian", _taken(input, dim, place, keepdim), 1)
     return _said("Nanmedian", found if keepdim else _squeezed(found, dim), 1)
 
 

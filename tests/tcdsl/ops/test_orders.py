@@ -124,6 +124,41 @@ def test_the_middle_and_the_most_frequent_are_torchs(dtype: str) -> None:
         check(whole[0].mode(dim), whole[1].mode(dim), a[[0, 2]], dim)
 
 
+@sampled("count", [201, 1, 2, 199], keep=1)  # sought by two bits, and bit for bit
+@sampled("dtype", ["float32", "float16", "int64", "uint8"], keep=1)
+def test_middle_elements_are_torchs_at_any_length_and_stride(dtype: str, count: int) -> None:
+    rng = np.random.default_rng(count)
+    spread = 3 if count % 2 else 200  # with ties, and of both signs
+    a = rng.integers(-spread, spread, (3, 2 * count)).astype(dtype)
+    whole = a if a.dtype.kind != "f" else a * np.array(0.37, dtype)
+    holed = whole.copy()
+    if a.dtype.kind == "f":
+        holed[1, ::4] = np.nan
+        holed[2, :2] = -np.inf, np.inf
+    for of in (whole, holed):
+        x, t = tc.from_numpy(of)[:, ::2], torch.from_numpy(of)[:, ::2]
+        for name in ("median", "nanmedian"):
+            for row in range(3):
+                ours, theirs = (getattr(z[row], name)() for z in (x, t))
+                np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+            for keepdim in (False, True):
+                ours, theirs = (getattr(z, name)(1, keepdim) for z in (x, t))
+                check(ours, theirs, of[:, ::2], 1)
+                assert tuple(ours.indices.shape) == tuple(theirs.indices.shape)
+            flipped = (getattr(z.t(), name)(0).values for z in (x, t))
+            np.testing.assert_array_equal(*(z.numpy() for z in flipped))
+
+
+def test_the_first_of_equal_middle_elements_is_found() -> None:
+    for count in (5, 301):
+        a = np.full(count, -0.0, np.float32)
+        a[1::2] = 0
+        assert tc.from_numpy(a).median(0).indices.item() == 0
+        a[3:] = np.nan
+        assert tc.from_numpy(a).median(0).indices.item() == 3
+        assert tc.from_numpy(a[3:]).nanmedian(0).indices.item() == 0
+
+
 def test_a_gradient_goes_where_the_values_came_from() -> None:
     a = numbers((601, 2), "int64").astype(np.float64)
     x = tc.from_numpy(a).requires_grad_()
