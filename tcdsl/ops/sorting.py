@@ -103,9 +103,11 @@ def _of_runs(name: str, rank: int, dim: int) -> Op:
 
 def _near(input: Tensor, dim: int, k: int, descending: bool) -> Any:
     """Return the first k elements of an order of integers near each other; None of others."""
+    if input.dtype.category == 2 or input._device:
+        return None
     n = input.shape[dim]
     bits = (n - 1).bit_length()
-    if input.dtype.category == 2 or input._device or bits >= _SHORT_BITS or not input.numel():
+    if bits >= _SHORT_BITS or not input.numel():
         return None
     low, high = _bounds(input)
     if bits + (high - low).bit_length() > _SHORT_BITS:
@@ -215,13 +217,14 @@ def _middle_of_known(input: Tensor, dim: int) -> Tensor:
 
 def _bounds(rows: Tensor) -> tuple[int, int]:
     """Return bounds of some integers: those of a type where it is short, else the outermost two."""
-    if rows.dtype.itemsize < 4:
-        if not rows.dtype.category:
+    kind = rows.dtype
+    if kind.itemsize < 4:
+        if not kind.category:
             return 0, 1
-        kind = np.iinfo(rows.dtype.numpy)
-        return int(kind.min), int(kind.max)
+        limits = np.iinfo(kind.numpy)
+        return int(limits.min), int(limits.max)
     low, high = _extent(rows)
-    return int(low.item()), int(high.item())
+    return low.item(), high.item()
 
 
 @cache
@@ -292,7 +295,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input.ndim:
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
-    if not 0 <= k <= input.size(dim):
+    if not 0 <= k <= input.shape[dim]:
         raise RuntimeError("selected index k out of range")
     if (near := _near(input, dim, k, largest)) is not None:
         return near
