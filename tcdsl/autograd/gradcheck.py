@@ -9,6 +9,7 @@ import numpy as np
 
 from tcdsl import core
 from tcdsl.autograd.gradients import grad
+from tcdsl.autograd.transforms import jvp
 from tcdsl.core import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -47,7 +48,7 @@ def _numerical(
 
 
 def _analytical(
-    output: Tensor, wanted: tuple[Tensor, ...], number: int
+    output: Tensor, wanted: tuple[Tensor, ...], number: int, check_dtypes: bool
 ) -> list[np.ndarray[Any, Any]]:
     """Return the Jacobian of an output by each input, a row of gradients an element."""
     found = [np.zeros((t.numel(), output.numel())) for t in wanted]
@@ -64,7 +65,35 @@ def _analytical(
                         f"the gradient of output {number} by input {i} has shape "
                         f"{list(row.shape)}, the input {list(wanted[i].shape)}"
                     )
+                if check_dtypes and row.dtype is not wanted[i].dtype:
+                    raise GradcheckError("Gradient has dtype mismatch")
                 found[i][:, place] = row.detach().numpy().ravel()
+    return found
+
+
+def _pushed(
+    func: Callable[..., Any], given: tuple[Any, ...], wanted: tuple[Tensor, ...]
+) -> list[list[np.ndarray[Any, Any]]]:
+    """Return the Jacobians of each input by forward mode, a tangent an element, of each output."""
+    places = [i for i, t in enumerate(given) if any(t is w for w in wanted)]
+    primals = tuple(given[i].detach() for i in places)
+
+    def of(*chosen: Tensor) -> tuple[Tensor, ...]:
+        args = list(given)
+        for i, tensor in zip(places, chosen, strict=True):
+            args[i] = tensor
+        return _outputs(func, tuple(args))
+
+    outputs = _outputs(func, given)
+    found = []
+    for at, primal in enumerate(primals):
+        rows = [np.zeros((primal.numel(), o.numel())) for o in outputs]
+        for place in range(primal.numel()):
+            along = tuple(core.empty(tuple(p.shape), p.dtype).zero_() for p in primals)
+            along[at].numpy().reshape(-1)[place] = 1
+            for row, tangent in zip(rows, jvp(of, primals, along)[1], strict=True):
+                row[place] = tangent.detach().numpy().ravel()
+        found.append(rows)
     return found
 
 
@@ -75,6 +104,12 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    *,
+    nondet_tol: float = 0.0,
+    check_grad_dtypes: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
 ) -> bool:
     """Hold the gradients of a function against central differences.
 
@@ -91,14 +126,26 @@ def gradcheck(
         ``|analytical - numerical| <= atol + rtol |numerical|``.
     raise_exception : bool
         Raise instead of returning False.
+    nondet_tol : float
+        How much the gradients of two passes over one graph may differ.
+    check_grad_dtypes : bool
+        Whether gradients must have the type of their input.
+    check_forward_ad, check_backward_ad : bool
+        Whether tangents are held against the differences, and whether gradients are.
+    fast_mode : bool
+        Taken, without a meaning: all elements are compared.
 
     Raises
     ------
     GradcheckError
         If a gradient differs.
     ValueError
-        If no input requires a gradient.
+        If no input requires a gradient, or nothing is to be checked.
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise ValueError(
+            "Expected at least one of check_forward_ad or check_backward_ad to be True"
+        )
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     wanted = tuple(t for t in given if isinstance(t, Tensor) and t.requires_grad)
     if not wanted:
@@ -109,19 +156,36 @@ def gradcheck(
     numerical = [_numerical(func, given, t, eps) for t in wanted]
     outputs = _outputs(func, given)
     try:
-        for number, output in enumerate(outputs):
-            for i, found in enumerate(_analytical(output, wanted, number)):
+        for number, output in enumerate(outputs if check_backward_ad else ()):
+            passes = [_analytical(output, wanted, number, check_grad_dtypes) for _ in range(2)]
+            for i, (found, again) in enumerate(zip(*passes, strict=True)):
                 expected = numerical[i][number]
                 if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+                    raise _mismatch("", number, i, expected, found)
+                if not np.allclose(found, again, 0, nondet_tol, equal_nan=True):
                     raise GradcheckError(
-                        f"Jacobian mismatch for output {number} with respect to input {i},\n"
-                        f"numerical:{expected}\nanalytical:{found}\n"
+                        "Backward is not reentrant, i.e., running backward with same input and "
+                        "grad_output multiple times gives different values, although analytical "
+                        "gradient matches numerical gradient. The tolerance for nondeterminism "
+                        f"was {nondet_tol}."
                     )
+        for i, rows in enumerate(_pushed(func, given, wanted) if check_forward_ad else ()):
+            for number, found in enumerate(rows):
+                expected = numerical[i][number]
+                if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+                    raise _mismatch("computed with forward mode ", number, i, expected, found)
     except GradcheckError:
         if raise_exception:
             raise
         return False
     return True
+
+
+def _mismatch(how: str, output: int, input: int, expected: Any, found: Any) -> GradcheckError:
+    return GradcheckError(
+        f"Jacobian {how}mismatch for output {output} with respect to input {input},\n"
+        f"numerical:{expected}\nanalytical:{found}\n"
+    )
 
 
 def gradgradcheck(
@@ -132,12 +196,16 @@ def gradgradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    *,
+    nondet_tol: float = 0.0,
+    check_grad_dtypes: bool = False,
+    fast_mode: bool = False,
 ) -> bool:
     """Hold the second gradients of a function against central differences of the first.
 
     Parameters
     ----------
-    func, inputs, eps, atol, rtol, raise_exception
+    func, inputs, eps, atol, rtol, raise_exception, nondet_tol, check_grad_dtypes, fast_mode
         As of `gradcheck`.
     grad_outputs : Tensor or tuple, optional
         What the first gradients begin with; by default drawn from -1 to 1.
@@ -166,4 +234,7 @@ def gradgradcheck(
         )
         return tuple(g for g in found if g is not None)
 
-    return gradcheck(first, (*given, *seeds), eps, atol, rtol, raise_exception)
+    return gradcheck(
+        first, (*given, *seeds), eps, atol, rtol, raise_exception, nondet_tol=nondet_tol,
+        check_grad_dtypes=check_grad_dtypes, fast_mode=fast_mode,
+    )  # fmt: skip

@@ -310,3 +310,55 @@ def test_parts_of_a_tensor_may_be_written_but_for_those_of_a_split() -> None:
     assert x.grad.tolist() == [4, 4, 20, 20]
     with pytest.raises(RuntimeError, match="function that returns multiple views"):
         (x * 2).split(2)[1].mul_(5)
+
+
+@pytest.mark.torch
+def test_gradients_are_checked_with_pytorchs_options() -> None:
+    import torch
+
+    libraries: tuple[tuple[Any, Any], ...] = ((tc, autograd), (torch, torch.autograd))
+    for u, ways in libraries:
+
+        class Uneven(ways.Function):  # type: ignore[misc, name-defined]
+            calls = 0
+
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, d: Any) -> Any:
+                Uneven.calls += 1
+                return d * (2 + 1e-7 * (Uneven.calls % 2))
+
+        x = u.tensor([[0.5, -1.5, 2.0]], dtype=u.float64, requires_grad=True)
+        y = u.tensor([[1.0], [0.25]], dtype=u.float64, requires_grad=True)
+
+        def f(a: Any, b: Any, k: float) -> Any:
+            return (a * b).sin() * k, (a * a).sum()
+
+        given = (x, y, 3.0)
+        assert ways.gradcheck(f, given, check_forward_ad=True, check_grad_dtypes=True)
+        assert ways.gradcheck(f, given, check_forward_ad=True, check_backward_ad=False)
+        assert ways.gradcheck(f, given, fast_mode=True)
+        assert ways.gradgradcheck(f, given, nondet_tol=1e-9, fast_mode=True)
+        assert ways.gradcheck(Uneven.apply, (x,), nondet_tol=1e-6)
+        with pytest.raises(RuntimeError, match="Backward is not reentrant"):
+            ways.gradcheck(Uneven.apply, (x,))
+        with pytest.raises((ValueError, AssertionError), match="check_forward_ad"):
+            ways.gradcheck(f, given, check_backward_ad=False)
+
+
+def test_tangents_are_held_against_differences() -> None:
+    class Wrong(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, d: Any) -> Any:
+            return d * 3
+
+    x = tc.tensor([0.5, -1.5], dtype=tc.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="computed with forward mode mismatch"):
+        autograd.gradcheck(Wrong.apply, (x,), check_forward_ad=True, check_backward_ad=False)
