@@ -368,7 +368,10 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Size, return_indices: b
         out, at = (channels_second(t) for t in _max_last(p.image, p.size)(channels_behind(input)))
     else:
         op, image = _max_of(rank, p.image, p.size)
-        out, at = (t.view(p.outs) for t in op(input.reshape((p.rows[0], *image))))
+        flat_out, at = op(input.reshape((p.rows[0], *image)))
+        out = flat_out.view(p.outs)
+        if return_indices:
+            at = at.view(p.outs)
     made = made_by(out, _node("MaxPool", rank))
     return (made, at) if return_indices else made
 
