@@ -114,7 +114,8 @@ def check_names(
             elif dims_of(params[name]):
                 raise TCTypeError(
                     f"{of}: {name} has a shape, so it is no fixed number\n"
-                    f'  give it as a buffer: buffers={{"{name}": tensor}}'
+                    f'  give its shape to learn it: parameters={{"{name}": (..)}}, '
+                    f'or give it as a buffer: buffers={{"{name}": tensor}}'
                 )
             elif not _is_number(fixed[name]):
                 raise TCTypeError(

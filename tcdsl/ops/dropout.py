@@ -35,11 +35,11 @@ def _without_chance(
     """Return what is left where all elements stay, or none; None where chance decides."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if by_channel and input.ndim < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if not training or p == 0 or not input.numel():
         return input
     if p < 1:
+        if by_channel and input.ndim < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         return None
     made: Tensor = input.mul_(0) if inplace else input * 0
     return made

@@ -388,8 +388,8 @@ class Forms:
 
     def _into(self, values: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         """Compute into tensors that the caller gives, of another type or shape too."""
-        check_unrecorded(self.name, (*values, *outs))
         result = self.op(*values)
+        check_unrecorded(self.name, (*(result if len(outs) > 1 else (result,)), *outs))
         if len(outs) == 1 and outs[0].dtype is result.dtype and outs[0].shape == result.shape:
             self._install_into(values, outs)
         for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):

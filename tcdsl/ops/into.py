@@ -6,10 +6,10 @@ them: they make the result as ever, and it is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tcdsl.core import Function, Tensor, is_grad_enabled
+from tcdsl.core import Function, Tensor, set_casting
 from tcdsl.core.dtypes import bool_, uint8
 from tcdsl.ops.arguments import faced
 from tcdsl.ops.writing import check_unrecorded, write_result
@@ -53,12 +53,14 @@ def taking_out(name: str, function: Callable[..., Any]) -> Function:
                 raise TypeError(
                     f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}"
                 )
-        if is_grad_enabled():
-            check_unrecorded(name, [*_tensors((*args, *named.values())), *outs])
         is_typed = named.get("dtype") is not None
         if name in _IN_ITS_TYPE and not is_typed:
             named["dtype"] = outs[0].dtype
-        result = made(*args, **named)
+        is_casting = set_casting(False)  # the operands say the type
+        try:
+            result = made(*args, **named)
+        finally:
+            set_casting(is_casting)
         if not isinstance(result, tuple) and outs is out:
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
         results = result if isinstance(result, tuple) else (result,)
@@ -66,6 +68,7 @@ def taking_out(name: str, function: Callable[..., Any]) -> Function:
             raise TypeError(f"{name}() has {len(results)} results, but out has {len(outs)} tensors")
         if is_typed or (name in TAKING and name not in _CONVERTED):
             _check_alike(name, outs, result)
+        check_unrecorded(name, (*results, *outs))
         for target, value in zip(outs, results, strict=True):
             write_result(target, value)
         if not isinstance(result, tuple):
@@ -87,12 +90,3 @@ def _check_alike(name: str, outs: Sequence[Tensor], result: Any) -> None:
             raise RuntimeError(
                 f"{name}(): expected an out tensor of dtype {made.dtype}, got {target.dtype}"
             )
-
-
-def _tensors(values: Any) -> Iterator[Tensor]:
-    """Give the tensors among arguments, and in lists of them."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, tuple | list):
-            yield from _tensors(value)

@@ -54,7 +54,10 @@ def write_result(target: Tensor, made: Tensor) -> None:
 
 
 def check_unrecorded(name: str, values: Sequence[Any]) -> None:
-    """Refuse a call that would be recorded, of a function that writes into the caller's tensors."""
+    """Refuse a call that was recorded, of a function that writes into the caller's tensors.
+
+    The values are its results, and these tensors: no operand of a comparison is asked.
+    """
     if any_recorded(values):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic "

@@ -107,6 +107,9 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     else:
         flat = self.detach()
     strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    if self.is_inference():  # nobody counts what is written
+        self.data = flat.as_strided(shape, strides, flat.storage_offset())
+        return self
     before, is_other = self._version, shape != tuple(self.shape)
     self.data = flat.as_strided(shape, strides, flat.storage_offset())
     if is_other and self._version <= before:

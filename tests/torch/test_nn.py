@@ -118,6 +118,11 @@ def test_a_tensor_is_the_first_value_and_a_parameter_is_shared() -> None:
         ({"parameters": {"b": 3}, "W": 1.0}, TCTypeError, "W has a shape, so it is no fixed numb"),
         ({"parameters": {"b": 3}, "eps": 1.0}, TCTypeError, "'eps' that could be a fixed number"),
         (
+            {"parameters": {"W": (3, 4)}, "b": 3},
+            TCTypeError,
+            "give its shape to learn it: parameters=",
+        ),
+        (
             {"parameters": {"b": 3}, "buffers": {"b": torch.ones(3)}},
             TCTypeError,
             "'b' is given as parameter and as buffer",

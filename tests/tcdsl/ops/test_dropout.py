@@ -155,3 +155,15 @@ def test_attention_leaves_out_what_pytorchs_does() -> None:
         lambda m, layer: layer(m.randn(5, 3, 8), m.randn(5, 4, 8)),
         1e-4,
     )
+
+
+@pytest.mark.torch
+def test_channels_need_two_dimensions_only_where_chance_decides() -> None:
+    torch = pytest.importorskip("torch")
+    for functional, t in ((nn.functional, library), (torch.nn.functional, torch)):
+        x = t.ones(3)
+        for p, training in ((0.0, True), (0.5, False), (1.0, True)):
+            made = functional.feature_alpha_dropout(x, p, training)
+            assert made.tolist() == [0.0 if p == 1 else 1.0] * 3
+        with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+            functional.feature_alpha_dropout(x, 0.5, True)

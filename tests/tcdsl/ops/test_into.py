@@ -169,3 +169,40 @@ def test_a_result_of_another_shape_warns_where_it_is_written() -> None:
             t.amax(x, 0, out=out)
         assert seen[0].filename == __file__
         assert out.tolist() == [4, 5, 6]
+
+
+def test_truths_and_places_of_what_requires_grad_may_be_written() -> None:
+    for t in (library, torch):
+        x = t.tensor(VALUES, requires_grad=True)
+        calls = [
+            (t.argmax, (x, 1), t.int64),
+            (t.all, (x, 1), t.bool),
+            (t.isin, (x, x), t.bool),
+            (t.gt, (x, 3), t.bool),
+        ]
+        for function, args, dtype in calls:
+            for _ in range(2):  # the second may go another way
+                out = t.empty(0, dtype=dtype)
+                assert function(*args, out=out) is out
+                assert out.tolist() == function(*args).tolist()
+                out = t.empty_like(out)
+                assert function(*args, out=out).tolist() == function(*args).tolist()
+        out = t.empty(2, 3)
+        assert t.add(x.detach(), 1, out=out).tolist() == t.add(x.detach(), 1, out=out).tolist()
+        for function in (t.add, t.mul):
+            with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+                function(x, 1, out=out)
+        with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+            t.sum(x.detach(), 0, out=t.empty(3, requires_grad=True))
+
+
+def test_results_are_written_in_blocks_of_inference_and_of_autocast() -> None:
+    for t in (library, torch):
+        with t.inference_mode():
+            x = t.tensor(VALUES)
+            assert t.sum(x, 0, out=t.empty(0)).tolist() == [5, 8, 8]
+            assert t.empty(2).resize_(3).shape == (3,)
+        with t.autocast("cpu", dtype=t.bfloat16):
+            made = t.matmul(x + 0.001, x.t(), out=t.empty(0))
+        assert made.dtype == t.float32
+        assert made[0, 0].item() == pytest.approx(30.008, rel=1e-6)
