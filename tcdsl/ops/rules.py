@@ -117,16 +117,23 @@ def category_of(number: object) -> int:
     return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2
 
 
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
 def number_of_type(dtype: DType, value: Any) -> bool | int | float:
     """Return a number as one of Python of the kind of a type.
 
     Raises
     ------
     RuntimeError
-        If it is a float that no integer stands for: not finite, or below 0 where none has a sign.
+        If it is finite and beyond the floats of the type, or a float that no integer stands for:
+        not finite, or below 0 where none has a sign.
     """
     if dtype.is_floating_point:
-        return float(value)
+        number = float(value)
+        if _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        return number
     if not dtype.category:
         return bool(value)
     if isinstance(value, float) and (

@@ -223,3 +223,23 @@ def test_numbers_below_0_are_complements_where_integers_have_no_sign() -> None:
                 x.fill_(number)
         with pytest.raises(RuntimeError, match="without overflow"):
             lib.nn.functional.pad(x, (1, 1), value=-1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_numbers_beyond_a_type_of_floats_fill_nothing(dtype: str) -> None:
+    import torch
+
+    calls: tuple[Any, ...] = (
+        lambda x, k: x.fill_(k),
+        lambda x, k: x.masked_fill(x > 0, k),
+        lambda x, k: x.new_full((2,), k),
+    )
+    for lib in (tc, torch):
+        kind = getattr(lib, dtype)
+        largest = float(lib.finfo(kind).max)
+        for call in calls:
+            for number in (largest, -largest, float("inf"), -float("inf")):
+                assert call(lib.ones(2, dtype=kind), number).tolist() == [number, number]
+            for number in (largest * 1.001, -1e39):
+                with pytest.raises(RuntimeError, match="without overflow"):
+                    call(lib.ones(2, dtype=kind), number)
