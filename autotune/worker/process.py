@@ -22,6 +22,7 @@ _START_S = 60.0
 _GRACE_S = 2.0  # after which the tuner ends a worker whose own alarm did not
 _POLL_S = 0.1  # between looks at whether the answer is still wanted
 _KILLED = "its process was killed (SIGKILL), as systems do where memory is short"
+_INTERRUPTED = "KeyboardInterrupt"  # the last line of what Python says then
 _TAIL = 400  # characters of a dead worker's last words
 
 
@@ -191,8 +192,10 @@ class WorkerProcess:
             return _too_slow(limit_s, row)
         if code == -signal.SIGKILL:
             return WorkerDiedError("resources", _KILLED, row, is_killed=True)
-        # Ctrl-C reaches it between its start and the moment it leaves the tuner's group.
-        is_killed = code == -signal.SIGINT and not self._is_open
+        # Ctrl-C reaches it between its start and the moment it leaves the tuner's group. Python
+        # that is still importing what it begins with ends by status 1.
+        is_interrupted = code == -signal.SIGINT or (code == 1 and words.endswith(_INTERRUPTED))
+        is_killed = is_interrupted and not self._is_open
         parts = (signal.Signals(-code).name, words) if code < 0 else (words, f"exit code {code}")
         detail = "\n".join(filter(None, parts))
         return WorkerDiedError("crash", detail, row, is_killed=is_killed)

@@ -70,4 +70,18 @@ def assert_same(
         want = run(kernel, element, generics or {})
         for w, g, place, name in zip(want, got, made.out_dims, kernel.returns, strict=True):
             value = g if place is None else np.take(g, b, axis=place)
-            assert same(value, w), f"{name} of element {b}:\n{value}\nexpected\n{w}"
+            assert _alike(value, w), f"{name} of element {b}:\n{value}\nexpected\n{w}"
+
+
+def _alike(got: Array, want: Array) -> bool:
+    """Whether values agree bit for bit, or to rounding where no float holds all whole numbers.
+
+    The order of a product is the schedule's, and small numbers multiply to large ones.
+    """
+    if same(got, want):
+        return True
+    is_float = want.dtype.kind == "f" and want.dtype.itemsize >= 4
+    if not is_float or not np.any(np.abs(want) > 2.0 / np.finfo(want.dtype).eps):
+        return False
+    rounding = 100 * float(np.finfo(want.dtype).eps)
+    return np.allclose(got, want, rtol=rounding, atol=0, equal_nan=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker import process
 from tcdsl.autotune.worker.aside import aside
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.emitted import Emitted
@@ -32,6 +35,7 @@ from tcdsl.codegen.reference.evaluator import AbandonedError, evaluate
 from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.making import UnwantedError
 from tcdsl.codegen.toolchain.objects import compile_many
+from tcdsl.codegen.toolchain.ours import start
 from tcdsl.codegen.toolchain.source import Source
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import CompileError
@@ -150,6 +154,23 @@ def test_a_worker_that_is_interrupted_as_it_begins_is_replaced(
             send(connection, request)
 
         monkeypatch.setattr(Connection, "send_bytes", interrupt)
+        assert runner._worker().generation == 2
+
+
+def test_a_worker_that_is_interrupted_while_python_begins_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python says so and ends by status 1 then, not by the signal."""
+    said = "import sys; print('KeyboardInterrupt', file=sys.stderr); sys.exit(1)"
+    doomed = [said]
+
+    def begun(*args: str, **how: Any) -> subprocess.Popen[bytes]:
+        if doomed:
+            return subprocess.Popen([sys.executable, "-c", doomed.pop()], **how)
+        return start(*args, **how)
+
+    monkeypatch.setattr(process, "start", begun)
+    with Runner(Toy(), Budget()) as runner:
         assert runner._worker().generation == 2
 
 
