@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _imp
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -151,13 +150,13 @@ if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the 
 
 
 def _await_imports() -> None:
-    """Let other threads finish the imports that they are at, before a fork; let none begin one.
+    """Let other threads finish the imports that they are at, before a fork.
 
     Our modules, and those that they need, are imported at their first use, in whatever thread. A
     forked child could never finish that: a module that was half run is locked there by a thread
-    that it does not have. While we hold Python's lock of all imports, no other module is locked.
-    Of what is registered the last goes first, so `logging` is imported before this is: modules that
-    ask it for a logger as they are imported would wait for the lock that it holds over a fork.
+    that it does not have. Of what is registered the last goes first, so `logging` is imported
+    before this is: modules that ask it for a logger as they are imported would wait for the lock
+    that it holds over a fork.
     """
     if threading := sys.modules.get("threading"):
         from time import monotonic, sleep
@@ -166,42 +165,23 @@ def _await_imports() -> None:
         begun = moved = monotonic()
         before: set[Any] = set()
         # An import that waits for who forks would never end, nor does that of a whole program.
-        while monotonic() < min(moved + 5, begun + 30):
-            _imp.acquire_lock()
-            if (importers := _importers()) <= {me}:
-                _forking.append(me)
-                return
-            _imp.release_lock()
+        while (importers := _importers() - {None, me}) and monotonic() < min(moved + 5, begun + 30):
             sleep(0.001)
-            at = {
-                (one, id(f), f.f_lasti)
-                for one, f in sys._current_frames().items()
-                if one in importers
-            }
+            frames = sys._current_frames().items()
+            at = {(one, id(f), f.f_lasti) for one, f in frames if one in importers}
             if at != before:  # on a busy machine a module may take seconds
                 before, moved = at, monotonic()
 
 
-def _go_on_importing() -> None:
-    """Let other threads import again, behind a fork: in the parent and in the child."""
-    if _forking:
-        _forking.pop()
-        _imp.release_lock()
-
-
 def _importers() -> set[Any]:
-    """Return the threads that are importing modules; None is one that is about to."""
+    """Return the threads that are importing modules."""
     held = getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
-    locks = [lock for found in list(held.values()) if (lock := found()) is not None]
-    return {getattr(lock, "owner", None) for lock in locks}
+    return {getattr(lock(), "owner", None) for lock in list(held.values())}
 
 
-_forking: list[int] = []  # the thread that holds the lock of imports while it forks
 import logging  # noqa: E402, F401 - see _await_imports
 
-os.register_at_fork(
-    before=_await_imports, after_in_parent=_go_on_importing, after_in_child=_go_on_importing
-)
+os.register_at_fork(before=_await_imports)
 
 
 def __dir__() -> list[str]:
