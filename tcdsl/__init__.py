@@ -154,23 +154,15 @@ def _await_imports() -> None:
 
     Our modules, and those that they need, are imported at their first use, in whatever thread. A
     forked child could never finish that: a module that was half run is locked there by a thread
-    that it does not have. Of what is registered the last goes first, so `logging` is imported
-    before this is: modules that ask it for a logger as they are imported would wait for the lock
-    that it holds over a fork.
+    that it does not have.
     """
     if threading := sys.modules.get("threading"):
         from time import monotonic, sleep
 
         me = threading.get_ident()
-        begun = moved = monotonic()
-        before: set[Any] = set()
-        # An import that waits for who forks would never end, nor does that of a whole program.
-        while (importers := _importers() - {None, me}) and monotonic() < min(moved + 5, begun + 30):
+        give_up = monotonic() + 5  # an import that waits for who forks would never end
+        while _importers() - {None, me} and monotonic() < give_up:
             sleep(0.001)
-            frames = sys._current_frames().items()
-            at = {(one, id(f), f.f_lasti) for one, f in frames if one in importers}
-            if at != before:  # on a busy machine a module may take seconds
-                before, moved = at, monotonic()
 
 
 def _importers() -> set[Any]:
@@ -178,8 +170,6 @@ def _importers() -> set[Any]:
     held = getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
     return {getattr(lock(), "owner", None) for lock in list(held.values())}
 
-
-import logging  # noqa: E402, F401 - see _await_imports
 
 os.register_at_fork(before=_await_imports)
 
