@@ -16,9 +16,9 @@ from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT16, FLOAT32
 from tests.codegen.assembly import held_in_registers
 from tests.codegen.forms.contraction.test_contraction import NN, NT, TN, forms, matmul
-from tests.codegen.forms.contraction.test_contraction_library import FINISHED, finished
 from tests.codegen.harness import Case, Problem, differential, problem, rand, run_cases, spec_of
 from tests.codegen.knobs import knobs_of
+from tests.codegen.library.test_contraction_tiles import FINISHED, finished
 from tests.codegen.under_configs import narrower
 from tests.tiers import sampled
 

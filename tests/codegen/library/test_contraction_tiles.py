@@ -1,4 +1,7 @@
-"""Contractions whose register tiles are the library's: epilogues behind them, who has its own."""
+"""Contractions whose register tiles are the library's: epilogues behind them, who has its own.
+
+Bits are held against each other, so kernels are compiled here as users have them.
+"""
 
 from __future__ import annotations
 
