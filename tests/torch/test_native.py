@@ -281,11 +281,14 @@ def test_an_object_that_does_not_load_is_left(
         def seen(x: Any, _tracks: bool) -> Any:
             return (x.data_ptr() + 8, tuple(x.shape), tuple(x.stride()), 2, 64)
 
-    def undefined(_path: Path) -> Any:
+    def wrong(_name: str, _path: Path) -> Any:
+        return Wrong
+
+    def undefined(_name: str, _path: Path) -> Any:
         raise ImportError("undefined symbol: _ZN2at")
 
-    for loaded, why in ((lambda _: Wrong, "are not those of this torch"), (undefined, "_ZN2at")):
-        monkeypatch.setattr(native, "_loaded", loaded)
+    for loaded, why in ((wrong, "are not those of this torch"), (undefined, "_ZN2at")):
+        monkeypatch.setattr(native, "extension_at", loaded)
         made = begun(monkeypatch, tmp_path)
         assert not made.wait(None)
         assert why in made.why
