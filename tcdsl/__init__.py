@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.calls.process import imports as _imports  # noqa: F401 - forks wait for those now
 from tcdsl.names import LIBRARY, ROOMS
 
 if TYPE_CHECKING:
@@ -147,31 +146,6 @@ if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the 
 
         with sought_seldom():
             return import_module(name)
-
-
-def _await_imports() -> None:
-    """Let other threads finish the imports that they are at, before a fork.
-
-    Our modules, and those that they need, are imported at their first use, in whatever thread. A
-    forked child could never finish that: a module that was half run is locked there by a thread
-    that it does not have.
-    """
-    if threading := sys.modules.get("threading"):
-        from time import monotonic, sleep
-
-        me = threading.get_ident()
-        give_up = monotonic() + 5  # an import that waits for who forks would never end
-        while _importers() - {None, me} and monotonic() < give_up:
-            sleep(0.001)
-
-
-def _importers() -> set[Any]:
-    """Return the threads that are importing modules."""
-    held = getattr(sys.modules["_frozen_importlib"], "_module_locks", {})
-    return {getattr(lock(), "owner", None) for lock in list(held.values())}
-
-
-os.register_at_fork(before=_await_imports)
 
 
 def __dir__() -> list[str]:

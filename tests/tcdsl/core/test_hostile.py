@@ -7,6 +7,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -217,6 +218,37 @@ def test_both_processes_go_on_with_a_backward_in_which_a_hook_forks() -> None:
             os._exit(0 if good else 1)
     assert good
     assert status == [0]
+
+
+_MODULE = """
+import __main__, logging
+__main__.AT.set()
+__main__.GO.wait(60)
+logging.getLogger("ours")
+VALUE = 5
+"""
+_FORKS = """
+import os, signal, sys, threading
+import tcdsl
+import logging  # its hook of a fork goes before those that were there
+AT, GO = threading.Event(), threading.Event()
+importing = threading.Thread(target=lambda: __import__("slow_module_with_words"))
+importing.start()
+AT.wait(60)
+threading.Timer(0.1, GO.set).start()
+if not (child := os.fork()):
+    signal.alarm(60)
+    os._exit(__import__("slow_module_with_words").VALUE)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+"""
+
+
+def test_a_module_that_asks_for_a_logger_is_waited_for_too(tmp_path: Path) -> None:
+    (tmp_path / "slow_module_with_words.py").write_text(_MODULE)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    subprocess.run(
+        [sys.executable, "-c", _FORKS], env={**os.environ, "PYTHONPATH": path}, check=True
+    )
 
 
 def test_a_fork_waits_for_imports_of_other_threads(
