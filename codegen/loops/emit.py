@@ -51,7 +51,7 @@ def emit(unit: Unit, target: Target, printed: Printed | None = None) -> str:
 
     printed : functions that were printed before for this target.
     """
-    return _Printer(target).unit(unit, printed or Printed())
+    return _UnitPrinter(target).unit(unit, printed or Printed())
 
 
 def signature(f: Function, target: Target) -> str:
@@ -59,7 +59,7 @@ def signature(f: Function, target: Target) -> str:
     return Printer(target).head(f)
 
 
-class _Printer(Printer):
+class _UnitPrinter(Printer):
     """Lines of a unit in the making."""
 
     def unit(self, u: Unit, known: Printed) -> str:

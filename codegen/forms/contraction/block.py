@@ -140,8 +140,7 @@ def staying(
     all of its k at once. So weights of a convolution are packed once for its lines.
     """
     p, x = panel.problem, panel.extents()
-    no_look = panel.neighbours is None and not p.statement.is_ragged and not _is_looked_at(panel)
-    if not no_look:
+    if panel.neighbours is not None or p.statement.is_ragged or _is_looked_at(panel):
         return None, None
     is_next = b.all_of(b.compare(">", task, b.BEGIN), b.compare(">=", g.kc, x.k))
     whole = (

@@ -216,7 +216,7 @@ class Panel:
         near = self.is_near(p.a), self.is_near(p.b), self.is_near(p.c)
         return Extents(
             outer=self.extent(p.outer),
-            a_outer=self.extent(tuple(i for i in p.outer if p.a.uses(i.name))),
+            a_outer=self.extent(p.outer_of_a),
             groups=self.groups,
             m=self.extent(p.m),
             n=self.extent(p.n),

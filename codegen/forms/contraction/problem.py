@@ -138,6 +138,11 @@ class Problem:
     natural: bool = False
     term: Term = "product"
 
+    @property
+    def outer_of_a(self) -> tuple[Index, ...]:
+        """The outer indices that choose a matrix a: those of other ones have it in common."""
+        return tuple(i for i in self.outer if self.a.uses(i.name))
+
 
 def extent_of(fused: tuple[Index, ...]) -> Size:
     """Return the number of points of a fused index; 1 for none."""

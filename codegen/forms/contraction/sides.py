@@ -153,8 +153,9 @@ def has_work(ctx: Context) -> bool:
 def numbers(ctx: Context, panel: Panel) -> Extents:
     """Return what the schedule depends on at the representative sizes."""
     p = panel.problem
-    outer, m, n, k = (b.c64(ctx.extent(extent_of(fused))) for fused in (p.outer, p.m, p.n, p.k))
-    a_outer = b.c64(ctx.extent(extent_of(tuple(i for i in p.outer if p.a.uses(i.name)))))
+    outer, a_outer, m, n, k = (
+        b.c64(ctx.extent(extent_of(fused))) for fused in (p.outer, p.outer_of_a, p.m, p.n, p.k)
+    )
     row = p.a.linear(p.m)
     known = row is not None and set(row.symbols()) <= set(ctx.sizes)
     stride = b.c64(ctx.extent(row)) if row is not None and known else b.c64(1)

@@ -32,9 +32,7 @@ _LOOK_NS = 1.2  # to see whether a point's row is in a range
 _HIT_NS = 1.0  # to come back to a point that is
 _POINT_NS = 2.0  # to find a row, in a cache or not
 _NODE_NS = 0.05  # of the value, in vectors
-_ALIKE = (
-    1.03  # times the least time: of ranges about as quick the fewest, where rows may be shorter
-)
+_ALIKE = 1.03  # times the least: of ranges about as quick the fewest, as rows may be shorter
 _UNEVEN = 0.2  # of the time, where each thread has one range: rows are not met equally often
 
 
@@ -56,8 +54,8 @@ def default(ctx: Context) -> dict[str, Value]:
         return {"ranges": _COPIES}
     if _serial_ns(ctx, {"ranges": 1}) <= SERIAL_NS:  # of one thread, whatever is divided
         return {"ranges": 1}
-    least = min(_ranges_ns(ctx, ranges) for ranges in _RANGES)
-    return {"ranges": next(n for n in _RANGES if _ranges_ns(ctx, n) <= _ALIKE * least)}
+    ns = {ranges: _ranges_ns(ctx, ranges) for ranges in _RANGES}
+    return {"ranges": next(n for n in _RANGES if ns[n] <= _ALIKE * min(ns.values()))}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:

@@ -24,9 +24,7 @@ from tcdsl.grammar.types import typed
 
 _LINE = 64  # bytes
 _AHEAD = 6144  # bytes: what is fetched so far ahead comes in time
-_MOST = (
-    16384  # bytes of a block's rows: of longer ones lines are gone again, and hardware sees them
-)
+_MOST = 16384  # bytes of a block's rows: lines of longer ones are gone again, hardware sees them
 _WIDEST = 4  # elements from a lane to the next one
 
 
@@ -97,7 +95,7 @@ def _streams(ctx: Context, s: Stencil, rows: int) -> Iterator[Stream]:
         slides = [n for n, _ in s.taps if n in _along(read, s.lane.name)]
         first = {n: v[0] for n, v in s.taps if n in slides}
         taps = [tap for tap in s.points() if first.items() <= tap.items()]
-        own = [place.const + _sum(place.step(n) * v for n, v in tap.items()) for tap in taps]
+        own = [sum((place.step(n) * v for n, v in x.items()), place.const) for x in taps]
         block = dict.fromkeys(x + pitch * r for r in range(rows) for x in own)
         before = {x - pitch * rows for x in block}
         starts = tuple(x for x in block if x not in before)
@@ -110,7 +108,3 @@ def _streams(ctx: Context, s: Stencil, rows: int) -> Iterator[Stream]:
 def _along(read: typed.Read, lane: str) -> set[str]:
     """Return the indices of the subscripts in which lanes are."""
     return {n for e in read.subs if lane in indices_of(e) for n in indices_of(e)}
-
-
-def _sum(sizes: Iterator[Size]) -> Size:
-    return sum(sizes, ZERO)

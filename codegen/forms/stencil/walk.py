@@ -125,7 +125,7 @@ class Walk:
         lane = self.stencil.lane.name
         same = {lane, *(r.name for r in self.stencil.outer)}
         found: list[Expr | None] = [None, None]
-        for x in sorted((x for x in region if x.coefficient(lane)), key=lambda x: str(x)):
+        for x in sorted((x for x in region if x.coefficient(lane)), key=str):
             is_same = {n for n, _ in x.terms} <= same
             for n, end in enumerate(self.ends(x, lane)):
                 if end is not None:

@@ -101,16 +101,18 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     walk = b.mul(blocks, nest.lines, tiles, each)
     packing = b.mul(blocks, nest.depth, nest.width * PACK)
     stmts, chunks = cut(nest.var, nest.param, nest.lines, blocks, walk, packing, ctx.machine)
-    serial: Expr = b.cast(b.add(walk, b.mul(chunks, packing)), Scalar(FLOAT64))
-    cost = b.arith("*", serial, b.const(0.5 / ctx.machine.frequency_ghz, FLOAT64))
+
+    def ns(half_cycles: Expr) -> Expr:
+        cycles = b.cast(half_cycles, Scalar(FLOAT64))
+        return b.arith("*", cycles, b.const(0.5 / ctx.machine.frequency_ghz, FLOAT64))
+
+    cost = ns(b.add(walk, b.mul(chunks, packing)))
     phases = [Phase(functions[-1].name, b.mul(chunks, blocks), cost)]
     shared: Expr = b.c64(0)
     if nest.is_padded_before:
         padding, tasks, elements = padding_phase(nest)
         functions.append(padding)
-        spent = b.cast(b.mul(b.div(elements, lanes), _PAD), Scalar(FLOAT64))
-        ns = b.arith("*", spent, b.const(0.5 / ctx.machine.frequency_ghz, FLOAT64))
-        phases.insert(0, Phase(padding.name, tasks, ns))
+        phases.insert(0, Phase(padding.name, tasks, ns(b.mul(b.div(elements, lanes), _PAD))))
         shared = b.mul(elements, nest.dtype.size_bytes)
     s = found.conv.problem.statement
     if s.base is None and not s.covers:

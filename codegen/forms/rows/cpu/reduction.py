@@ -74,13 +74,13 @@ def is_split(ctx: Context) -> bool:
         return True  # one result of any size: the plan finds the parts
     pieces = points(space.kept)
     if schedule.columns_are_near(ctx, space):
-        pieces = points(space.kept[:-1]) * _blocks(space)
+        pieces = _blocks_of_columns(space)
     work = points(space.kept) * space.row_length()
     return ctx.at_least(work, _SPLIT_FROM) and not ctx.at_least(pieces, _ENOUGH_RESULTS)
 
 
-def _blocks(space: IterationSpace) -> Size:
-    return maximum(ONE, space.kept[-1].extent // _COLUMNS)
+def _blocks_of_columns(space: IterationSpace) -> Size:
+    return points(space.kept[:-1]) * maximum(ONE, space.kept[-1].extent // _COLUMNS)
 
 
 def _counts_parts(ctx: Context, space: IterationSpace, walk: Value) -> bool:
@@ -163,7 +163,7 @@ def split_of(ctx: Context, space: IterationSpace, walk: Value) -> Split:
         count = b.ceil_div(work, _PART_FACTORS)
     wanted = b.max64(1, b.min64(MOST_PARTS, count))
     if space.kept and _counts_parts(ctx, space, walk):
-        pieces = ctx.operands.size(points(space.kept[:-1]) * _blocks(space))
+        pieces = ctx.operands.size(_blocks_of_columns(space))
         is_few = b.compare("<", pieces, _ENOUGH_RESULTS)
         is_long = b.compare(">=", work, _SPLIT_FROM)
         wanted = b.select(b.all_of(is_long, is_few), wanted, b.c64(1))
