@@ -72,7 +72,10 @@ def _analytical(
 
 
 def _pushed(
-    func: Callable[..., Any], given: tuple[Any, ...], wanted: tuple[Tensor, ...]
+    func: Callable[..., Any],
+    given: tuple[Any, ...],
+    wanted: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
 ) -> list[list[np.ndarray[Any, Any]]]:
     """Return the Jacobians of each input by forward mode, a tangent an element, of each output."""
     places = [i for i, t in enumerate(given) if any(t is w for w in wanted)]
@@ -84,7 +87,6 @@ def _pushed(
             args[i] = tensor
         return _outputs(func, tuple(args))
 
-    outputs = _outputs(func, given)
     found = []
     for at, primal in enumerate(primals):
         rows = [np.zeros((primal.numel(), o.numel())) for o in outputs]
@@ -169,7 +171,7 @@ def gradcheck(
                         "gradient matches numerical gradient. The tolerance for nondeterminism "
                         f"was {nondet_tol}."
                     )
-        for i, rows in enumerate(_pushed(func, given, wanted) if check_forward_ad else ()):
+        for i, rows in enumerate(_pushed(func, given, wanted, outputs) if check_forward_ad else ()):
             for number, found in enumerate(rows):
                 expected = numerical[i][number]
                 if not np.allclose(found, expected, rtol, atol, equal_nan=True):

@@ -88,9 +88,18 @@ def with_numpys_names(function: Function) -> Function:
     """Let a function that takes ``dim`` take it as ``axis``, and ``keepdim`` as ``keepdims``."""
     if not {"dim", "keepdim"} & {*signature(function).parameters}:
         return function
-    made = faced(function)
-    made.names = _NUMPYS
-    return cast(Function, made)
+    return also_named(_NUMPYS)(function)
+
+
+def also_named(names: Mapping[str, str]) -> Callable[[Function], Function]:
+    """Let a function take arguments under further names, each with that which it has."""
+
+    def made(function: Function) -> Function:
+        found = faced(function)
+        found.names = {**(found.names or {}), **names}
+        return cast(Function, found)
+
+    return made
 
 
 def refusal(function: Callable[..., Any], value: Any) -> str | None:

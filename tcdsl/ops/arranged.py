@@ -11,7 +11,7 @@ from typing import Any
 
 from tcdsl.core import Tensor, dtypes, empty
 from tcdsl.core.dtypes import DType
-from tcdsl.ops.arguments import listed, several
+from tcdsl.ops.arguments import also_named, listed, several
 from tcdsl.ops.copies import flip, repeated_elements
 from tcdsl.ops.filling import rectangle, triangle
 from tcdsl.ops.indexing import gather, index_select
@@ -123,28 +123,18 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 # ---- parts
 
 
-def _cut(name: str, indices_or_sections: Any, sections: Any, indices: Any) -> Any:
-    """Return what a function is told of parts, under any of its names."""
-    given = [g for g in (indices_or_sections, sections, indices) if g is not None]
-    if len(given) != 1:
-        raise TypeError(f"{name}() takes one of indices and sections, got {len(given)}")
-    return given[0]
+# Parts are told by places or by their number: PyTorch has a name for both, and one for each.
+_as_parts = also_named({"sections": "indices_or_sections", "indices": "indices_or_sections"})
 
 
-def tensor_split(
-    input: Tensor,
-    indices_or_sections: Any = None,
-    dim: int = 0,
-    *,
-    sections: Any = None,
-    indices: Any = None,
-) -> tuple[Tensor, ...]:
+@_as_parts
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of parts of a dimension: so many nearly equal ones, or between places.
 
     Each is a view by itself: it may be written, where those that `split` gives may not.
     """
     dim, extent = dim_of(dim, input.ndim), input.shape[dim]
-    cut = listed(_cut("tensor_split", indices_or_sections, sections, indices))
+    cut = listed(indices_or_sections)
     if isinstance(cut, int):
         if cut <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cut}")
@@ -168,30 +158,22 @@ def _split_evenly(name: str, input: Tensor, cut: Any, dim: int) -> tuple[Tensor,
     return tensor_split(input, cut, dim)
 
 
-def hsplit(
-    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
-) -> tuple[Tensor, ...]:
+@_as_parts
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Return views of parts of the columns, of a row of its elements."""
-    return _split_evenly(
-        "hsplit",
-        input,
-        _cut("hsplit", indices_or_sections, sections, indices),
-        0 if input.ndim == 1 else 1,
-    )
+    return _split_evenly("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
-def vsplit(
-    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
-) -> tuple[Tensor, ...]:
+@_as_parts
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Return views of parts of the rows."""
-    return _split_evenly("vsplit", input, _cut("vsplit", indices_or_sections, sections, indices), 0)
+    return _split_evenly("vsplit", input, indices_or_sections, 0)
 
 
-def dsplit(
-    input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
-) -> tuple[Tensor, ...]:
+@_as_parts
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Return views of parts of the third dimension."""
-    return _split_evenly("dsplit", input, _cut("dsplit", indices_or_sections, sections, indices), 2)
+    return _split_evenly("dsplit", input, indices_or_sections, 2)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

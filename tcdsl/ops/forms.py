@@ -389,10 +389,11 @@ class Forms:
     def _into(self, values: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         """Compute into tensors that the caller gives, of another type or shape too."""
         result = self.op(*values)
-        check_unrecorded(self.name, (*(result if len(outs) > 1 else (result,)), *outs))
+        results = result if len(outs) > 1 else (result,)
+        check_unrecorded(self.name, (*results, *outs))
         if len(outs) == 1 and outs[0].dtype is result.dtype and outs[0].shape == result.shape:
             self._install_into(values, outs)
-        for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):
+        for target, made in zip(outs, results, strict=True):
             write_result(target, made)
         return outs[0] if len(outs) == 1 else self.result(outs)
 

@@ -67,7 +67,7 @@ def taking_out(name: str, function: Callable[..., Any]) -> Function:
         if len(results) != len(outs):
             raise TypeError(f"{name}() has {len(results)} results, but out has {len(outs)} tensors")
         if is_typed or (name in TAKING and name not in _CONVERTED):
-            _check_alike(name, outs, result)
+            _check_alike(name, outs, results)
         check_unrecorded(name, (*results, *outs))
         for target, value in zip(outs, results, strict=True):
             write_result(target, value)
@@ -75,16 +75,16 @@ def taking_out(name: str, function: Callable[..., Any]) -> Function:
             return outs[0]
         return type(result)(*outs) if hasattr(result, "_fields") else tuple(outs)
 
-    made.names = {**(made.names or {}), "out": None}
     made.into = into
+    made.names = {**(made.names or {}), "out": None}
     return made
 
 
-def _check_alike(name: str, outs: Sequence[Tensor], result: Any) -> None:
+def _check_alike(name: str, outs: Sequence[Tensor], results: Sequence[Tensor]) -> None:
     """Refuse tensors of other types than the results have; truths may be bytes."""
-    if name in ("max", "min") and isinstance(result, Tensor):
+    if name in ("max", "min") and len(results) == 1:
         return  # of two operands, or of all elements
-    for target, made in zip(outs, result if isinstance(result, tuple) else (result,), strict=True):
+    for target, made in zip(outs, results, strict=True):
         is_truth = name in ("all", "any") and target.dtype in (bool_, uint8)
         if target.dtype is not made.dtype and not is_truth:
             raise RuntimeError(

@@ -96,8 +96,13 @@ def _weighted(elements: Tensor, weight: Tensor, input: Tensor) -> Tensor:
     return mul(elements, weight)  # type: ignore[no-any-return]
 
 
-def _over_weights(weighted: Tensor, weight: Tensor, reduction: str) -> Tensor:
-    """Return weighted elements, their sum or their mean by the weights."""
+def _by_weights(
+    name: str, reduction: str, input: Tensor, target: Tensor, weight: Tensor | None
+) -> Tensor:
+    """Return the elements of a loss, their sum or their mean, which is one by weights."""
+    if weight is None:
+        return _of_elements(name, reduction, input, target)
+    weighted = _weighted(_of_elements(name, "none", input, target), weight, input)
     if reduction != "mean":
         return mean_or_sum(weighted, reduction)
     return div(weighted.sum(), weight.sum())  # type: ignore[no-any-return]
@@ -122,10 +127,7 @@ def l1_loss(
 ) -> Tensor:
     """Return absolute differences, their mean or sum; by weights, over whose sum a mean is."""
     how = reduction_of(reduction, size_average, reduce)
-    if weight is None:
-        return _of_elements("l1", how, input, target)
-    weighted = _weighted(_of_elements("l1", "none", input, target), weight, input)
-    return _over_weights(weighted, weight, how)
+    return _by_weights("l1", how, input, target, weight)
 
 
 @wide
@@ -139,10 +141,7 @@ def mse_loss(
 ) -> Tensor:
     """Return squares of differences, their mean or sum; by weights, over whose sum a mean is."""
     how = reduction_of(reduction, size_average, reduce)
-    if weight is None:
-        return _of_elements("mse", how, input, target)
-    weighted = _weighted(_of_elements("mse", "none", input, target), weight, input)
-    return _over_weights(weighted, weight, how)
+    return _by_weights("mse", how, input, target, weight)
 
 
 @wide

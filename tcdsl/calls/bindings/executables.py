@@ -160,7 +160,8 @@ class Executables:
                     text = compiler.emit_c(unit)
                     if (tell := COMPILING.get()) is not None:
                         later(tell)
-                    loaded = load.compile_and_load(text, self.name, imports, _only_walks(unit))
+                    walks = bool(imports) and _only_walks(unit)
+                    loaded = load.compile_and_load(text, self.name, imports, walks)
                     if self.index is not None:
                         self.index.keep_object(spec, config, sizes, loaded)
                 known = self._keep(spec, config, loaded)
@@ -192,8 +193,6 @@ class Executables:
 
 
 def _only_walks(unit: Unit) -> bool:
-    if all(f.linkage != "import" for f in unit.functions):
-        return False
     from tcdsl.codegen.choose.walks import only_walks  # on use
 
     return only_walks(unit)
