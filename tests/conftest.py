@@ -24,6 +24,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from tcdsl.codegen.library import functions
 from tcdsl.codegen.toolchain import cc, nvrtc
 from tcdsl.codegen.toolchain.source import Source
 from tests.tiers import share
@@ -231,11 +232,14 @@ class _Levels:
         left = item.config.stash[LEFT]
         here = Path(__file__).parent
         folder = next((f for f in OF_MEANING if here / f in item.path.parents), None)
-        self.is_users = (
+        is_users = (
             folder is None
             or "deep" not in left
             or ("wide" not in left and folder.startswith("codegen"))
         )
+        if is_users != self.is_users:
+            functions._loaded.clear()  # by name alone: bits of another level would meet these
+        self.is_users = is_users
 
 
 def pytest_configure(config: pytest.Config) -> None:
