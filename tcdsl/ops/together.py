@@ -253,4 +253,4 @@ _BOTH: tuple[Any, ...] = (broadcast_to, tile, diag_embed)
 for _function in _BOTH:
     publish(_function, (_function.__name__,))
 publish(concatenate, ("concatenate", "concat"), on=("torch",))
-publish(vstack, ("row_stack",), on=("torch",))
+publish(vstack, ("vstack", "row_stack"), on=("torch",))
