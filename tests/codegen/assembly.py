@@ -47,11 +47,15 @@ def held_in_registers(unit: Unit, names: str) -> list[str]:
 
 
 def _loops(body: str) -> Iterator[str]:
-    """Yield the innermost loops of a function: from a label to the jump back, no other inside."""
+    """Yield the innermost loops of a function: from a label to the jump back, no other inside.
+
+    What jumps back over a return is no loop: it is what gcc thinks seldom runs, laid at the end.
+    """
     lines = body.split("\n")
     labels = {line[:-1]: i for i, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
     jumps = [(i, re.match(r"\tj\w+\s+(\.L\w+)", line)) for i, line in enumerate(lines)]
     spans = [(labels[to[1]], i) for i, to in jumps if to and labels.get(to[1], i) < i]
+    spans = [(first, last) for first, last in spans if "\tret" not in lines[first:last]]
     for first, last in spans:
         if not any(first <= f and t <= last for f, t in spans if (f, t) != (first, last)):
             yield "\n".join(lines[first:last])
