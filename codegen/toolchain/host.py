@@ -164,5 +164,12 @@ def _nominal_ghz(processor: dict[str, str]) -> float:
 
 
 def _fma_per_cycle(isa: str, processor: dict[str, str]) -> int:
-    zen4 = processor.get("vendor_id") == _AMD and processor.get("cpu family") == "25"
-    return 1 if isa == "avx512" and zen4 else 2
+    """Return how many FMAs begin in a cycle: one where a processor has half of a vector's width.
+
+    Zen 4 is so in AVX-512, Zen 1 (the models of family 23 before 48) in AVX2.
+    """
+    if processor.get("vendor_id") != _AMD:
+        return 2
+    family, model = (processor.get(what, "") for what in ("cpu family", "model"))
+    zen1 = family == "23" and model.isdigit() and int(model) < 48
+    return 1 if (isa, family) == ("avx512", "25") or (zen1 and isa == "avx2") else 2

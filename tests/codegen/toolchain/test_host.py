@@ -76,3 +76,22 @@ def test_cores_are_those_this_process_may_use() -> None:
         assert host.usable_cores() == 1
     finally:
         os.sched_setaffinity(0, mask)
+
+
+@pytest.mark.parametrize(
+    ("isa", "vendor", "family", "model", "fmas"),
+    [
+        ("avx2", "AuthenticAMD", "23", "1", 1),  # Zen 1
+        ("avx2", "AuthenticAMD", "23", "49", 2),  # Zen 2
+        ("avx2", "AuthenticAMD", "25", "97", 2),  # Zen 4
+        ("avx512", "AuthenticAMD", "25", "97", 1),
+        ("avx512", "AuthenticAMD", "26", "2", 2),
+        ("avx512", "GenuineIntel", "6", "207", 2),
+    ],
+)
+def test_half_units_begin_one_fma_in_a_cycle(
+    isa: str, vendor: str, family: str, model: str, fmas: int
+) -> None:
+    processor = {"vendor_id": vendor, "cpu family": family, "model": model}
+    assert host._fma_per_cycle(isa, processor) == fmas
+    assert host._fma_per_cycle(isa, {}) == 2
