@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.process import imports as _imports  # noqa: F401 - forks wait for those now
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     )
     from tcdsl.definitions import Definitions, define, define_all
     from tcdsl.forward_mode import jvp
-    from tcdsl.gradient import grad
     from tcdsl.grammar.text.errors import (
         AllocationError,
         BoundsError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     )
     from tcdsl.kernel import Kernel
     from tcdsl.ops import Tensor
+    from tcdsl.reverse_mode import grad
     from tcdsl.warming import Warmed, warm
 
 __version__ = "0.1.0"
@@ -112,7 +114,7 @@ _HOME = {
     "empty_cache": "tcdsl.codegen.runtime",
     "enable_grad": "tcdsl.autograd",
     "get_num_threads": "tcdsl.codegen.runtime",
-    "grad": "tcdsl.gradient",
+    "grad": "tcdsl.reverse_mode",
     "is_grad_enabled": "tcdsl.autograd",
     "jvp": "tcdsl.forward_mode",
     "no_grad": "tcdsl.autograd",
@@ -146,6 +148,12 @@ if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the 
 
         with sought_seldom():
             return import_module(name)
+
+    # A file of that name would take the place of the function `tcdsl.gradient`: an import sets it.
+    # Programs and pickles of earlier versions find here what `tcdsl.reverse_mode` has.
+    _earlier = ModuleType("tcdsl.gradient")
+    _earlier.__getattr__ = lambda name: getattr(_loaded("tcdsl.reverse_mode"), name)
+    sys.modules[_earlier.__name__] = _earlier
 
 
 def __dir__() -> list[str]:

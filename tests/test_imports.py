@@ -69,3 +69,46 @@ def test_a_call_on_the_host_loads_no_library_of_a_gpu() -> None:
 
 def test_a_tensor_that_is_met_first_has_its_methods() -> None:
     assert run("import tcdsl; print(tcdsl.Tensor([1, 2]).sum())") == "tensor(3.)\n"
+
+
+# What stands under a public name, by the place that it is defined at, and what after every file has
+# been imported: an import sets the name of the file in the room above it.
+_EVERY_FILE = """
+import importlib, json, pkgutil, types
+import tcdsl
+from tcdsl.names import LIBRARY, ROOMS
+names = {("tcdsl", n): getattr(importlib.import_module("tcdsl.library"), n) for n in LIBRARY}
+for n, home in tcdsl._HOME.items():
+    at = importlib.import_module(home)
+    names["tcdsl", n] = at if home == f"tcdsl.{n}" else getattr(at, n)
+for room in ROOMS:
+    at = importlib.import_module(f"tcdsl.{room}")
+    names |= {(at.__name__, n): v for n, v in vars(at).items() if not n.startswith("_")}
+ours = ("tcdsl.torch", "tcdsl.as_torch")  # the first imports torch
+for found in pkgutil.walk_packages(tcdsl.__path__, "tcdsl."):
+    if not found.name.startswith(ours) and not found.name.endswith("__main__"):
+        try:
+            importlib.import_module(found.name)
+        except ImportError as missing:
+            assert not (missing.name or "").startswith("tcdsl"), found.name
+is_module = lambda value: isinstance(value, types.ModuleType)
+became = [
+    f"{room}.{n}" for (room, n), v in names.items()
+    if is_module(v) != is_module(getattr(importlib.import_module(room), n))
+]
+print(json.dumps([len(names), became, tcdsl.gradient(tcdsl.arange(3.0))[0].tolist()]))"""
+
+
+def test_no_file_stands_where_a_public_name_is() -> None:
+    count, became, slope = json.loads(run(_EVERY_FILE))
+    assert count > 1000
+    assert became == []
+    assert slope == [1, 1, 1]
+
+
+def test_what_a_file_of_gradients_had_is_found_under_its_earlier_name() -> None:
+    code = (
+        "import pickle, tcdsl; found = pickle.loads(b'ctcdsl.gradient\\nWithGradient\\n.');"
+        "print(found.__name__, tcdsl.gradient.__name__)"
+    )
+    assert run(code).split() == ["WithGradient", "gradient"]

@@ -14,7 +14,7 @@ from tcdsl.ops.products import matmul
 from tcdsl.ops.reductions import Dims, amax, amin, dims_of, mean, nansum, not_empty, std, var
 from tcdsl.ops.results import result
 from tcdsl.ops.rules import floating, same
-from tcdsl.ops.table import PUBLIC, Family, found_at, op_of_text, publish
+from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -335,4 +335,3 @@ for _function in _FREE:
     publish(_function, (_function.__name__,), on=("torch",))
 publish(cumulative_trapezoid, ("cumulative_trapezoid",), on=("torch",))
 publish(trapezoid, ("trapezoid", "trapz"), on=("torch",))
-found_at(PUBLIC["gradient"], "tcdsl.library", "gradient")  # `tcdsl.gradient` may be the file

@@ -13,10 +13,10 @@ import torch
 from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.gradient import Differentiated
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.heads import has_any_rank
+from tcdsl.reverse_mode import Differentiated
 
 if TYPE_CHECKING:
     from tcdsl import kernel

@@ -16,9 +16,9 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.codegen.machine.config import Config
-from tcdsl.gradient import CheckpointPolicy, WithGradient
 from tcdsl.grammar.text.format import format_def
 from tcdsl.kernel import Kernel
+from tcdsl.reverse_mode import CheckpointPolicy, WithGradient
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
