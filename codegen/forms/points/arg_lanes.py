@@ -111,13 +111,16 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     task = b.i64("task")
     in_vectors = arg_vectors.in_vectors(ctx, s)
     lanes = int(values.get("lanes", _LANES))
+
+    def rows(row: Stmt) -> Stmt:
+        return b.loop(task, b.BEGIN, b.END, decode(ops, s.outputs, task), row)
+
     if not in_vectors:
-        row = _row(ctx, s, lanes)
+        nest = rows(_row(ctx, s, lanes))
     elif "vectors" in values:
-        row = arg_vectors.exact_row(ctx, s, int(values["vectors"]))
+        nest = rows(arg_vectors.exact_row(ctx, s, int(values["vectors"])))
     else:
-        row = arg_vectors.any_row(ctx, s, lambda: _row(ctx, s, lanes))
-    nest = b.loop(task, b.BEGIN, b.END, decode(ctx.operands, s.outputs, task), row)
+        nest = arg_vectors.any_rows(ctx, s, rows)
     name = f"{ctx.prefix}_arg"
     function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
     tasks = b.mul(*(ops.size(r.extent) for r in s.outputs))

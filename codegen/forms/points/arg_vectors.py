@@ -20,7 +20,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.phase import nested
 from tcdsl.codegen.forms.base.scalars import identity
-from tcdsl.codegen.forms.points.arg import place_of, result_of
+from tcdsl.codegen.forms.points.arg import arg_reduction, place_of, result_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -90,18 +90,23 @@ def exact_row(ctx: Context, s: Statement, chains: int) -> Stmt:
     return _Search(ctx, s, chains).whole()
 
 
-def any_row(ctx: Context, s: Statement, scalar: Callable[[], Stmt]) -> Stmt:
-    """Return the search at one output point and the store of its result, of any length.
+def any_rows(ctx: Context, s: Statement, rows: Callable[[Stmt], Stmt]) -> Stmt:
+    """Return the searches at all output points of a task, of rows of any length.
 
-    scalar: the search point by point, for rows with too many positions.
+    rows: puts a search into the loop over rows, each length's into one of its own: what a row asks
+        of its length takes registers that its search needs.
     """
     search, short, least = (_Search(ctx, s, count) for count in (CHAINS, _FEWER, 1))
     positions = b.mul(*(ctx.operands.size(r.extent) for r in s.reductions))
     is_short, is_least = (b.compare("<", positions, search.lanes * n) for n in (_MANY, _FEW))
-    found = If(is_short, If(is_least, least.whole(), short.whole()), search.whole())
+    found = If(
+        is_short, If(is_least, rows(least.whole()), rows(short.whole())), rows(search.whole())
+    )
     if search.bits == 64:
         return found
-    return If(b.compare("<", positions, _MOST), found, scalar())
+    values = Values(ctx.operands, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    one_by_one = arg_reduction(values, s, lambda x: nested(ctx, s.reductions, x, Serial()))
+    return If(b.compare("<", positions, _MOST), found, rows(one_by_one))
 
 
 def _positions(ctx: Context, s: Statement) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.points import arg_vectors
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tests.codegen.harness import Case, Problem, differential, expected, problem, spec_of
@@ -176,6 +179,23 @@ def test_a_row_of_any_length_has_as_many_chains_as_one_of_its_length() -> None:
         assert f"tc_hmax_v8f32({joined}" in text
     held(p)
     held(problem(ROWS.replace("T", "float"), hard_rows("float", 130)))
+
+
+def test_rows_with_more_positions_than_lanes_hold_go_point_by_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arg_vectors, "_MOST", 50)
+    for width in (49, 50, 131):
+        p = problem(ROWS.replace("T", "float"), hard_rows("float", width))
+        assert "if (N < 50)" in emitted(p, exact=False)
+        differential([Case(p, exact=False)])
+
+
+def test_rows_of_each_length_have_a_loop_of_their_own() -> None:
+    text = emitted(problem(ROWS.replace("T", "float"), hard_rows("float", 33)), exact=False)
+    for _, rows in re.findall(r"^( *)for \(tc_i64 task .*?\{\n(.*?)^\1\}", text, re.S | re.M):
+        assert not re.search(r"if \(N < \d", rows)
+    assert text.count("for (tc_i64 task") == 4
 
 
 @pytest.mark.wide
