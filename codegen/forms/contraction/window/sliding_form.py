@@ -42,6 +42,7 @@ from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
 
 _MOST_TAPS = 8  # of a row of the window: each is code in all micro-kernels
+_AT_ONCE = 2  # of a wider window, whose row is as many equal pieces as it takes
 _WAITING = 64  # pixels of which sums wait to be turned around: in the first level
 _PAD = 10  # half cycles of a vector of a padded line
 _LONG = 2  # vectors of pixels from which on a line fills them well enough
@@ -136,7 +137,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 class _Found:
     """A group as a convolution, and what happens to its sums.
 
-    taps: of a row of the window.
+    taps: of a row of the window, or of a piece of it.
     """
 
     conv: Sliding
@@ -171,8 +172,16 @@ def _find(ctx: Context) -> _Found | None:
         return None
     if not finish.is_vector:
         return None
-    count = ctx.value_up_to(c.tap.extent, _MOST_TAPS)  # asked last
+    count = _taps(ctx, c)  # asked last
     return _Found(c, finish, count) if count else None
+
+
+def _taps(ctx: Context, c: Sliding) -> int | None:
+    """Return how many taps are written out: all of a row, or a piece of a long one."""
+    known = c.tap.extent.constant
+    if known is None or known <= _MOST_TAPS:
+        return ctx.value_up_to(c.tap.extent, _MOST_TAPS)
+    return max(n for n in range(1, _AT_ONCE + 1) if known % n == 0)
 
 
 def _are_columns_full(ctx: Context, c: Sliding, lanes: int) -> bool:

@@ -49,10 +49,10 @@ from tcdsl.grammar.types.dtypes import INT32, INT64
 class SlidingNest(Nest):
     """A convolution of unknown sizes with its choices.
 
-    taps: of a row of the window, each written out. rows: the most pixels of a register tile of one
-    vector, of two. param: of the plan, which has the number of chunks that lines are cut into.
-    part_elements: about as many are there of a padded part of the image. at_once: so many tiles go
-    to the output together.
+    taps: of a row of the window, or of a piece of it, each written out. rows: the most pixels of a
+    register tile of one vector, of two. param: of the plan, which has the number of chunks that
+    lines are cut into. part_elements: about as many are there of a padded part of the image.
+    at_once: so many tiles go to the output together.
     """
 
     conv: Sliding
@@ -67,6 +67,11 @@ class SlidingNest(Nest):
     def tallest(self) -> int:
         """The most pixels of a register tile."""
         return max(self.rows)
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces a row of the window has, one loop more around the taps of one."""
+        return (self.conv.tap.extent.constant or self.taps) // self.taps
 
     @property
     def waiting(self) -> int:
@@ -165,7 +170,7 @@ class SlidingNest(Nest):
         tile = RegisterTile(rows, vectors, self.lanes, self.dtype)
         taps = tuple((t, tuple(range(rows))) for t in range(self.taps))
         places = (tile.columns, rows) if self.is_turned else (rows, tile.columns)
-        levels = (Level(None, None),) * len(c.around)
+        levels = (Level(None, None),) * (len(c.around) + (self.pieces > 1))
         steps = c.step(c.pixel), c.step(c.tap)
         return TapKernel(tile, taps, *steps, None, *places, levels, self.waiting)
 
@@ -337,8 +342,13 @@ def _line(
     first, columns, vectors = block
     known = Lets(nest.var)
     around = c.around
+    steps = [nest.size(p.a.stride(i.name)) for i in around]
     counts = [nest.size(i.extent) for i in around]
     moves = [b.mul(nest.size(extent_of(c.sums[n + 1 :])), columns) for n in range(len(around))]
+    if nest.pieces > 1:
+        steps.append(b.c64(nest.taps * c.step(c.tap)))
+        counts.append(b.c64(nest.pieces))
+        moves.append(b.mul(nest.taps, columns))
     image: Expr = b.c64(0)  # of the first tap that exists
     weights: Expr = b.c64(0)
     slid = None if c.part is None else c.part.taps(nest.size, point)
@@ -369,7 +379,7 @@ def _line(
         reach(nest, "c_at", p.c, True, place),
         nest.size(row_of(nest, p.c)),
         nest.size(p.a.stride(c.lines[-1].name)) if c.lines else b.c64(0),
-        *(nest.size(p.a.stride(i.name)) for i in around),
+        *steps,
         *counts,
         *moves,
         columns,

@@ -106,6 +106,14 @@ def test_one_executable_serves_ragged_tiny_and_empty_sizes() -> None:
     )
 
 
+WIDE = "def conv(float(N,C,W) I, float(F,C,{}) K) -> (O) {{ O(n,f,x) +=! I(n,c,{}) * K(f,c,j) }}"
+
+
+def test_rows_of_wide_windows_are_walked_in_pieces() -> None:
+    for taps, at in ((10, "x+j"), (11, "2*x+j"), (12, "x-j+11")):
+        held([problem(WIDE.format(taps, at), rand(2, 3, 31), rand(12, 3, taps))], terms=3 * taps)
+
+
 TEXTS = {
     "short lines in groups": (
         """def conv(float(N,G,C,H,W) I, float(G,F,C,3,3) K) -> (O) {
@@ -182,6 +190,18 @@ TEXTS = {
                 where y in 0:H, x in 0:W, i in 0:2, c in 0:C
         }""",
         ((2, 5, 6, 19), (5, 17, 3, 3)),
+    ),
+    "a wide window, padded": (
+        """def conv(float(N,C,H,W) I, float(F,C,3,9) K) -> (O) {
+            O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-4), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
+        }""",
+        ((2, 2, 5, 21), (11, 2, 3, 9)),
+    ),
+    "a wide window, the gradient by the image": (
+        """def conv_i(float(N,F,H,W) G, float(F,C,3,10) K) -> (float(N,C,H,W) D) {
+            D(n,c,y,x) +=! pad(G(n,f,y-i+1,x-j+3), 0) * K(f,c,i,j)
+        }""",
+        ((2, 3, 5, 19), (3, 10, 3, 10)),
     ),
     "epilogue": (
         """def layer(float(N,C,H,W) I, float(F,C,3,3) K, float(F) B) -> (O) {
