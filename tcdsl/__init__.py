@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+import sys as _sys
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.process import imports as _imports  # noqa: F401 - forks wait for those now
+from tcdsl.calls.process.places import found_in as _found_in
 from tcdsl.names import LIBRARY, ROOMS
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the 
             value = getattr(_loaded("tcdsl.library"), name)
         else:
             raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
+        if not isinstance(value, type):  # pickles of classes name their files
+            _found_in("tcdsl", {name: value})
         globals()[name] = value
         return value
 
@@ -151,9 +154,9 @@ if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the 
 
     # A file of that name would take the place of the function `tcdsl.gradient`: an import sets it.
     # Programs and pickles of earlier versions find here what `tcdsl.reverse_mode` has.
-    _earlier = ModuleType("tcdsl.gradient")
+    _earlier = _ModuleType("tcdsl.gradient")
     _earlier.__getattr__ = lambda name: getattr(_loaded("tcdsl.reverse_mode"), name)
-    sys.modules[_earlier.__name__] = _earlier
+    _sys.modules[_earlier.__name__] = _earlier
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """Linear algebra, as PyTorch's `torch.linalg` has it."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.ops.between import powers as vander
 from tcdsl.ops.factors import orgqr as householder_product
 from tcdsl.ops.into import taking_out
@@ -99,3 +100,4 @@ _TAKING = """
 for _name in _TAKING.split():
     _made = globals()[_name] = taking_out(_name, globals()[_name])
     found_at(_made, "tcdsl.linalg", _name)
+found_in(__name__)

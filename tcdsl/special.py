@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.ops.bessel import (
     bessel_j0,
     bessel_j1,
@@ -120,3 +121,4 @@ for _name in __all__:
         globals()[_name] = taking_out(_name, globals()[_name])
     if globals()[_name] not in PUBLIC.values():
         found_at(globals()[_name], "tcdsl.special", _name)
+found_in(__name__)

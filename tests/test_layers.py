@@ -87,22 +87,24 @@ ROOMS = {
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
     "tcdsl/profiler": "grammar/text grammar/check codegen/runtime codegen/program tcdsl/calls"
     " tcdsl/calls/process",
-    "tcdsl/autograd": "tcdsl/profiler tcdsl/core tcdsl/ops tcdsl/chance",
+    "tcdsl/autograd": "tcdsl/profiler tcdsl/calls/process tcdsl/core tcdsl/ops tcdsl/chance",
     "tcdsl/tensors": "grammar/text tcdsl/calls/process tcdsl/core tcdsl/chance tcdsl/ops",
-    "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
-    "tcdsl/library": "codegen/device tcdsl/calls/bindings tcdsl/core tcdsl/chance tcdsl/ops"
-    " tcdsl/autograd tcdsl/tensors tcdsl/serialization",
+    "tcdsl/serialization": "codegen/device tcdsl/calls/process tcdsl/core tcdsl/ops tcdsl/tensors",
+    "tcdsl/library": "codegen/device tcdsl/calls/bindings tcdsl/calls/process tcdsl/core"
+    " tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors tcdsl/serialization",
     "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",
     "tcdsl/nn": "grammar/types tcdsl tcdsl/calls/process tcdsl/core tcdsl/ops tcdsl/autograd"
     " tcdsl/tensors tcdsl/library tcdsl/layers",
-    "tcdsl/func": "tcdsl/autograd tcdsl/nn/",
-    "tcdsl/cuda": "codegen/device tcdsl/calls/gpu tcdsl tcdsl/core tcdsl/tensors tcdsl/amp",
-    "tcdsl/testing": "tcdsl tcdsl/core tcdsl/library",
-    "tcdsl/distributions": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/library",
-    "tcdsl/optim": "tcdsl tcdsl/core tcdsl/autograd tcdsl/library tcdsl/nn",
-    "tcdsl/utils": "grammar/text codegen/runtime tcdsl/core tcdsl/chance tcdsl/autograd"
-    " tcdsl/library",
-    "tcdsl/amp": "codegen/device tcdsl/core tcdsl/library",
+    "tcdsl/func": "tcdsl/autograd tcdsl/calls/process tcdsl/nn/",
+    "tcdsl/cuda": "codegen/device tcdsl/calls/process tcdsl/calls/gpu tcdsl tcdsl/core"
+    " tcdsl/tensors tcdsl/amp",
+    "tcdsl/testing": "tcdsl tcdsl/core tcdsl/calls/process tcdsl/library",
+    "tcdsl/distributions": "grammar/text tcdsl/calls/process tcdsl tcdsl/core tcdsl/ops"
+    " tcdsl/autograd tcdsl/library",
+    "tcdsl/optim": "tcdsl tcdsl/core tcdsl/calls/process tcdsl/autograd tcdsl/library tcdsl/nn",
+    "tcdsl/utils": "grammar/text codegen/runtime tcdsl/calls/process tcdsl/core tcdsl/chance"
+    " tcdsl/autograd tcdsl/library",
+    "tcdsl/amp": "codegen/device tcdsl/calls/process tcdsl/core tcdsl/library",
     "tcdsl/as_torch": "grammar/text tcdsl/text tcdsl tcdsl/core tcdsl/ops tcdsl/tensors"
     " tcdsl/library tcdsl/layers tcdsl/nn tcdsl/cuda tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",

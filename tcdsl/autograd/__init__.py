@@ -17,6 +17,7 @@ from tcdsl.autograd.modes import (
     set_grad_enabled,
 )
 from tcdsl.autograd.variable import Variable
+from tcdsl.calls.process.places import found_in
 
 __all__ = [
     "Function",
@@ -38,6 +39,7 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+found_in(__name__)
 
 
 def __getattr__(name: str) -> ModuleType:

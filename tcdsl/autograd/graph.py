@@ -19,6 +19,7 @@ from tcdsl.autograd.hooks import (
     register_post_accumulate_grad_hook,
 )
 from tcdsl.autograd.joint_hooks import register_multi_grad_hook
+from tcdsl.calls.process.places import found_in
 from tcdsl.core import Node, Recipe, Tensor, set_fn, setup
 from tcdsl.ops.writing import unrecorded
 
@@ -296,3 +297,5 @@ setup("unpack", Packed.tensor)
 setup("packed", Packed)
 setup("leaf_node", AccumulateGrad.of)
 setup("node_type", _node_type)
+
+found_in(__name__)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcdsl.calls.process.locks import Lock
+from tcdsl.calls.process.places import found_in
 
 if TYPE_CHECKING:
     from tcdsl.core import Tensor
@@ -355,3 +356,7 @@ def fork_rng(devices: object = None, enabled: bool = True) -> Iterator[None]:
     finally:
         if state is not None:
             default_generator.set_state(state)
+
+
+_PUBLIC = (Generator, fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state)
+found_in("tcdsl", {value.__name__: value for value in _PUBLIC})

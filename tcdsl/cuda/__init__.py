@@ -8,6 +8,7 @@ from typing import Any
 
 from tcdsl import random
 from tcdsl.calls.gpu.faults import synchronize as _synchronize
+from tcdsl.calls.process.places import found_in
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.cuda import load_cupy
 from tcdsl.cuda import amp
@@ -176,3 +177,5 @@ initial_seed, get_rng_state, set_rng_state = (
     random.get_rng_state,
     random.set_rng_state,
 )
+
+found_in(__name__)

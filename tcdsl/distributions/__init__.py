@@ -1,5 +1,6 @@
 """Distributions: samples, densities, moments, entropies, and how far one is from another."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.distributions import constraints, transforms, utils
 from tcdsl.distributions.circular import VonMises
 from tcdsl.distributions.continuous import (
@@ -147,3 +148,5 @@ __all__ = [
     "register_kl",
     "transforms",
 ]
+
+found_in(__name__)

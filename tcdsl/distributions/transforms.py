@@ -1,5 +1,6 @@
 """Functions of random numbers, each with its inverse and the logarithm of its slope."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.distributions.elementwise import (
     AbsTransform,
     AffineTransform,
@@ -47,3 +48,5 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+
+found_in(__name__)

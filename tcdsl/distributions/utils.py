@@ -7,6 +7,7 @@ from typing import Any
 
 from tcdsl import library as tc
 from tcdsl.autograd import modes
+from tcdsl.calls.process.places import found_in
 from tcdsl.core import Tensor
 from tcdsl.distributions.distribution import broadcast_all
 from tcdsl.distributions.eitherway import inner as clamp_probs
@@ -69,3 +70,6 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     made: Tensor = vec.new_zeros((*vec.shape[:-1], n * n))
     where = (rows * n + columns).expand(vec.shape)
     return made.scatter(-1, where, vec).view(*vec.shape[:-1], n, n)  # type: ignore[no-any-return]
+
+
+found_in(__name__)

@@ -11,6 +11,7 @@ from tcdsl.autograd.transforms import (
     vjp,
 )
 from tcdsl.autograd.vmapped import vmap
+from tcdsl.calls.process.places import found_in
 from tcdsl.nn.utils.stateless import functional_call, stack_module_state
 
 __all__ = [
@@ -26,3 +27,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+found_in(__name__)

@@ -12,6 +12,7 @@ from tcdsl import autograd
 from tcdsl import serialization as _serialization
 from tcdsl.autograd import modes
 from tcdsl.autograd import vmapped as _vmapped
+from tcdsl.calls.process.places import found_in
 from tcdsl.chance import generator as _generator
 from tcdsl.core import Size, Tensor, dtypes
 from tcdsl.core.dtypes import DType
@@ -99,6 +100,7 @@ _ = (
     _storages,
     _types,
 )  # what they publish is below
+found_in("tcdsl", {**PUBLIC, **_OWN})
 
 
 def names() -> list[str]:

@@ -1,5 +1,6 @@
 """Layers, losses, and what is done to them."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.nn import attention, functional, init, parallel, utils
 from tcdsl.nn.modules.activation import *  # noqa: F403  # each file lists its layers
 from tcdsl.nn.modules.adaptive import *  # noqa: F403
@@ -49,3 +50,5 @@ __all__ = [
     "parallel",
     "utils",
 ]
+
+found_in(__name__, globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.core import Tensor
 from tcdsl.ops import activations
 from tcdsl.ops.activations import (
@@ -258,3 +259,6 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     made: Tensor = activations.relu_(input) if inplace else activations.relu(input)
     return made
+
+
+found_in(__name__)

@@ -335,6 +335,7 @@ def _old(fill: Fill) -> Fill:
         )
         return fill(*args, **kwargs)
 
+    wrapped.__name__ = wrapped.__qualname__ = name[:-1]
     return wrapped
 
 

@@ -30,7 +30,10 @@ class MemoryFormat:
         return f"torch.{self._name}"
 
     def __reduce__(self) -> str:
-        return f"_{self._name}"
+        return self._name
+
+
+MemoryFormat.__module__, MemoryFormat.__qualname__ = "tcdsl", "memory_format"  # pickles say so
 
 
 _contiguous_format = MemoryFormat("contiguous_format")

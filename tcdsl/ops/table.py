@@ -16,6 +16,7 @@ from typing import Any
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
+from tcdsl.calls.process.places import is_private
 from tcdsl.core import Function, Method, Op, Tensor, View
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.cached import cached_property
@@ -174,7 +175,7 @@ def _taking_out(name: str, function: Any) -> Any:
 def found_at(function: Any, module: str, name: str) -> None:
     """Say where an op, or a function that was made, is found: there pickles look for it."""
     if isinstance(function, FunctionType):
-        if "<" in function.__qualname__ or hasattr(function, "__wrapped__"):
+        if "<" in function.__qualname__ or is_private(function):
             function.__module__, function.__qualname__ = module, name
         return
     known = function.__dict__ if isinstance(function, Function | Op | View) else None

@@ -1,5 +1,6 @@
 """Optimizers: parameters change by their gradients, and the learning rate from epoch to epoch."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.optim import lr_scheduler, swa_utils
 from tcdsl.optim.adafactor import Adafactor
 from tcdsl.optim.adam import Adam, Adamax, AdamW
@@ -30,3 +31,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+found_in(__name__)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.optim.cycles import CyclicLR, OneCycleLR
 from tcdsl.optim.optimizer import Optimizer
 from tcdsl.optim.schedule import LRScheduler, OfFunctions
@@ -313,3 +314,6 @@ class ReduceLROnPlateau:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from what `state_dict` has returned."""
         self.__dict__.update(state_dict)
+
+
+found_in(__name__)

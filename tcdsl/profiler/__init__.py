@@ -11,6 +11,7 @@ compiler runs. Times are those of the host: calls on a GPU are not among them.
 
 from __future__ import annotations
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.profiler.events import EventAverage, EventList, FunctionEvent
 from tcdsl.profiler.labels import record_function
 from tcdsl.profiler.profile import (
@@ -34,3 +35,5 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+
+found_in(__name__)

@@ -1,5 +1,6 @@
 """What is done to parameters, gradients and sequences beside modules."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.nn.utils import fusion, parametrizations, parametrize, prune, rnn, stateless
 from tcdsl.nn.utils.clip import (
     clip_grad_norm_,
@@ -41,3 +42,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+found_in(__name__)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tcdsl import library
 from tcdsl.autograd.modes import no_grad
+from tcdsl.calls.process.places import found_in
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
@@ -129,3 +130,6 @@ def spectral_norm(
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     made = _SpectralNorm(weight, n_power_iterations, dim, eps)
     return register_parametrization(module, name, made)
+
+
+found_in(__name__)

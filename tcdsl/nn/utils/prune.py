@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tcdsl import library as tc
+from tcdsl.calls.process.places import found_in
 from tcdsl.core import Tensor
 from tcdsl.nn.modules.module import Module
 from tcdsl.nn.utils.pruning import (
@@ -134,3 +135,6 @@ def is_pruned(module: Module) -> bool:
         for one in module.modules()
         for hook in one._forward_pre_hooks.values()
     )
+
+
+found_in(__name__)

@@ -1,5 +1,6 @@
 """Data for training: sets of samples, the order they are drawn in, batches by worker processes."""
 
+from tcdsl.calls.process.places import found_in
 from tcdsl.utils.data import distributed
 from tcdsl.utils.data.collate import default_collate, default_convert
 from tcdsl.utils.data.dataset import (
@@ -47,3 +48,4 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+found_in(__name__)
