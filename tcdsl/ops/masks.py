@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tcdsl.ops.rules import C_NAMES, NAMES, Operands, broadcast_shape, first
 from tcdsl.ops.strides import in_c_order
 from tcdsl.ops.table import Family, in_place, publish
 from tcdsl.ops.writing import any_recorded
+from tcdsl.plain.kernel import PlainKernel
 
 ops = Family(__file__)
 _SCANNED = 1 << 14  # elements of which a scan tells which of a source they take, and NumPy is quick
@@ -31,8 +33,7 @@ def _of_filling(operands: Operands) -> None:
     broadcast_shape([tuple(mask.shape), tuple(input.shape)])
 
 
-_how_many = ops.op("how_many", vjp=None)
-_compacted = ops.op("compacted", types=first, vjp=None, writes=True)
+begins = ops.op("begins", vjp=None)
 _take = ops.op("take")
 _masked_fill = ops.op("masked_fill", types=first, shape=_of_filling, layout=in_c_order)
 _masked_fill_into = ops.op("masked_fill", types=first, shape=_of_filling, writes=True)
@@ -73,15 +74,26 @@ def true_places(mask: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
     return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
 
 
-def compacted(row: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements of a row at which a mask of it is true, without a record."""
-    if row._device or row.numel() <= _SCANNED:
-        kept = moved(row.detach(), 0)._array()[moved(mask, 0)._array()]
-        return moved(from_numpy(kept), row._device)
-    count = int(_how_many(mask).item())
-    made = empty((count + 1,), row.dtype)
-    _compacted(made, row.detach(), mask)
-    return made.resize_(count)
+@cache
+def _run_kernel() -> PlainKernel:
+    return PlainKernel(ops.session, ops.session.definition("first_of_runs"))
+
+
+def first_of_runs(row: Tensor) -> Tensor:
+    """Return the first of each run of equal elements, without a record.
+
+    Of many in one pass, which writes as it counts.
+    """
+    if row.numel() <= _SCANNED:
+        return from_numpy(row._array()[begins(row)._array()])
+    made, many = empty((row.numel(),), row.dtype), empty((), dtypes.int64)
+    into = made._array()
+    _run_kernel()(into, row._array(), out=(into, many._array()))
+    count = int(many.item())
+    if 2 * count < row.numel():
+        return made.narrow(0, 0, count).clone()  # the rest of the memory is free again
+    made.resize_(count)
+    return made
 
 
 def repeated_places(often: Tensor) -> Tensor:

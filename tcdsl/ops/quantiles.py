@@ -12,7 +12,7 @@ from tcdsl.ops.arranged import movedim
 from tcdsl.ops.casting import wide
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.joins import cat
-from tcdsl.ops.masks import compacted, masked_select, true_places
+from tcdsl.ops.masks import begins, first_of_runs, masked_select, true_places
 from tcdsl.ops.pointwise import floor, where
 from tcdsl.ops.rules import promote
 from tcdsl.ops.sorting import sort
@@ -232,9 +232,6 @@ def isin(
     return ~found if invert else found  # type: ignore[no-any-return]
 
 
-_begins = ops.op("begins", vjp=None)
-
-
 def _begins_of_parts(input: Tensor, dim: int) -> Tensor:
     """Return which parts of a dimension differ from those before them; the first does."""
     count = input.shape[dim]
@@ -253,13 +250,14 @@ def unique_consecutive(
     else:
         rows, at = input, dim_of(dim, input.ndim)
     count = rows.shape[at]
-    begins = _begins(rows.detach()) if rows.ndim == 1 else _begins_of_parts(rows.detach(), at)
-    if rows.ndim == 1 and not (return_inverse or return_counts or any_recorded((rows,))):
-        return compacted(rows, begins)
-    places = true_places(begins)
+    is_plain = rows.ndim == 1 and not (return_inverse or return_counts or rows._device)
+    if is_plain and not any_recorded((rows,)):
+        return first_of_runs(rows.detach())
+    firsts = begins(rows.detach()) if rows.ndim == 1 else _begins_of_parts(rows.detach(), at)
+    places = true_places(firsts)
     found: list[Any] = [index_select(rows, at, places)]
     if return_inverse:
-        inverse = begins.to(dtypes.int64).cumsum(0) - 1
+        inverse = firsts.to(dtypes.int64).cumsum(0) - 1
         found.append(inverse.reshape(tuple(input.shape)) if dim is None else inverse)
     if return_counts:
         ends = cat([places, places.new_full((1,), count)], 0)

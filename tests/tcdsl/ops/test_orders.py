@@ -210,3 +210,18 @@ def test_the_median_of_all_keeps_what_its_gradient_asks_for_until_then(name: str
     with pytest.raises(RuntimeError, match="a second time"):
         found.backward()
     assert x.grad.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])
+def test_the_first_of_each_run_is_torchs_in_long_rows(dtype: str) -> None:
+    for count, below in ((40_000, 2), (40_000, 90), (20_000, 1), (16_385, 200)):
+        x = numbers((count,), "float32") % below
+        with np.errstate(invalid="ignore"):  # NaN as an integer
+            row = x.astype(dtype)
+        ours, theirs = tc.from_numpy(row), torch.from_numpy(row)
+        for step in (1, 2):
+            np.testing.assert_array_equal(
+                tc.unique_consecutive(ours[::step]).numpy(),
+                torch.unique_consecutive(theirs[::step]).numpy(),
+            )
+    assert tc.unique_consecutive(tc.zeros(200, 100)).tolist() == [0]
