@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 from tcdsl.codegen.gradient.order import Placed
-from tcdsl.codegen.gradient.versions import Turns
+from tcdsl.codegen.gradient.versions import Turns, Version
 from tcdsl.codegen.program.expressions import indices_of, map_typed, reads_of, with_bounds
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
@@ -172,3 +172,24 @@ def to_read(new: str, instead_of: str) -> Callable[[Expr], Expr]:
         return e
 
     return one
+
+
+def copied(line: Line, values: Mapping[str, Version]) -> str | None:
+    """Return the tensor of which a line makes a whole copy, if it does nothing else.
+
+    values: the tensors that count.
+    """
+    match line:
+        case Line(target, subs, "=" | "+=!", typed.Read(source, its)) if subs == its:
+            mine, other = values.get(target), values.get(source)
+            if mine is None or other is None or line.is_ragged:
+                return None
+            if (mine.shape, mine.dtype) != (other.shape, other.dtype):
+                return None
+            spans = {r.name: (r.low, r.high) for r in line.ranges}
+            names = [e.name for e in subs if isinstance(e, typed.IndexValue)]
+            if len({*names}) != len(subs) or {*names} != {*spans}:  # each element, and once
+                return None
+            whole = [(Size(), extent) for extent in mine.shape]
+            return source if [spans[n] for n in names] == whole else None
+    return None

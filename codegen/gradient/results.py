@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.lines import Line, Part, map_line, to_read, walk
+from tcdsl.codegen.gradient.lines import Line, Part, copied, map_line, to_read, walk
 from tcdsl.codegen.gradient.versions import Version
-from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.types import typed
 
 
 def without_copied(
@@ -31,10 +29,13 @@ def without_copied(
     out = [*parts]
     for at in reversed(range(len(out))):
         line = out[at]
-        name = _copied(line, values) if isinstance(line, Line) and line.target in results else None
+        if not isinstance(line, Line) or line.target not in results:
+            continue
+        name = copied(line, values)
         if name is None or name in kept or name in results:
             continue
-        assert isinstance(line, Line)
+        if values[name].dtype.is_half:  # only a result is rounded, when all is added up
+            continue
         rest = [p for k, p in enumerate(out) if k != at]
         lines = [*walk(rest)]
         written = [x for x in lines if x.target == name]
@@ -51,27 +52,6 @@ def without_copied(
 
 def _is_line(part: Part) -> bool:
     return isinstance(part, Line)
-
-
-def _copied(line: Line, values: Mapping[str, Version]) -> str | None:
-    """Return what a line copies element by element, as a whole; None if it is no such line."""
-    value = line.value
-    if line.op not in ("=", "+=!") or line.is_ragged or not isinstance(value, typed.Read):
-        return None
-    if value.tensor not in values:
-        return None
-    mine, its = values[line.target], values[value.tensor]
-    if value.subs != line.subs or mine.shape != its.shape:
-        return None
-    if mine.dtype != its.dtype or mine.dtype.is_half or value.dtype != mine.dtype:
-        return None
-    names = [e.name for e in line.subs if isinstance(e, typed.IndexValue)]
-    spans = {r.name: r for r in line.ranges}
-    if len({*names}) != len(mine.shape) or {*names} != {*spans}:
-        return None
-    ends = zip(names, mine.shape, strict=True)
-    is_whole = all(spans[n].low == Size() and spans[n].high == e for n, e in ends)
-    return value.tensor if is_whole else None
 
 
 def _renamed(line: Line, old: str, new: str) -> Line:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
-from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, to_read, walk
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, copied, map_line, to_read, walk
 from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import (
@@ -76,7 +76,7 @@ def without_copies(parts: Sequence[Part], values: Mapping[str, Version]) -> list
             for r in x.reads():
                 readers.setdefault(r.tensor, set()).add(at)
     for at, line in enumerate(out):
-        source = _copied(line, values) if isinstance(line, Line) else None
+        source = copied(line, values) if isinstance(line, Line) else None
         if source is None or not isinstance(line, Line):
             continue
         its = readers.get(line.target, set())
@@ -90,22 +90,6 @@ def without_copies(parts: Sequence[Part], values: Mapping[str, Version]) -> list
                 (out[later],) = reading([part], line.target, source)
                 readers[source].add(later)
     return [p for p in out if p is not None]
-
-
-def _copied(line: Line, values: Mapping[str, Version]) -> str | None:
-    """Return the tensor of which a line makes a copy, if it does nothing else."""
-    match line:
-        case Line(target, subs, "=" | "+=!", typed.Read(source, its)) if subs == its:
-            a, b = values.get(target), values.get(source)
-            names = {e.name for e in subs if isinstance(e, typed.IndexValue)}
-            if a is None or b is None or len(names) != len(subs) or a.dtype != b.dtype:
-                return None
-            spans = {r.name: r for r in line.ranges}
-            if len(spans) > len(names):  # as many times as a further index says
-                return None
-            extents = [spans[e.name].extent for e in subs if isinstance(e, typed.IndexValue)]
-            return source if tuple(extents) == a.shape == b.shape else None
-    return None
 
 
 def reading(parts: Sequence[Part], name: str, new: str) -> list[Part]:
