@@ -6,6 +6,7 @@ finds both at once. The first few of an order need no sort: a kernel finds them 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -71,28 +72,26 @@ def _placed(like: Tensor, array: np.ndarray[Any, Any]) -> Tensor:
     return moved(from_numpy(array), like._device)
 
 
+def _over(names: Sequence[str], rank: int, dim: int, vjp: str | None = None) -> Op:
+    """Return the op of the first of some definitions along a dimension; it calls the others."""
+    text = over("\n".join(map(ops.text, names)), rank, (dim,))
+    return op_of_text(text, names[0], types=first, vjp=vjp)
+
+
 @cache
 def _ops(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op, Op]:
     """Return the ops of keys, of the first of them, and of what is in that order."""
     keys, top = ("keys_of_bits", "top_of_bits") if are_bits else ("keys", "top_of")
-
-    def op(*names: str, vjp: str | None = None) -> Op:
-        text = "\n".join(map(ops.text, names))
-        return op_of_text(over(text, rank, (dim,)), names[0], types=first, vjp=vjp)
-
-    return op(keys), op(top, keys, "top"), op("ordered", vjp="derived")
+    top_of = _over((top, keys, "top"), rank, dim)
+    return _over((keys,), rank, dim), top_of, _over(("ordered",), rank, dim, "derived")
 
 
 @cache
 def _short_ops(rank: int, dim: int) -> tuple[Op, Op, Op]:
     """Return the same ops of integers that are near each other."""
-
-    def op(*names: str, vjp: str | None = None) -> Op:
-        text = "\n".join(map(ops.text, names))
-        return op_of_text(over(text, rank, (dim,)), names[0], types=first, vjp=vjp)
-
-    top = op("top_of_short", "short_keys")
-    return op("short_keys"), top, op("ordered_short", vjp="derived")
+    top_of = _over(("top_of_short", "short_keys"), rank, dim)
+    ordered = _over(("ordered_short",), rank, dim, "derived")
+    return _over(("short_keys",), rank, dim), top_of, ordered
 
 
 @cache
@@ -183,14 +182,14 @@ def _place(input: Tensor, dim: int, k: int, *, nan_wins: bool) -> Tensor | None:
     if kind.is_floating_point:
         bits = _comparable(input)[0]
         is_long = input.shape[dim] >= _BY_TWOS
-        found: Tensor = _finding_of_bits("kth_of_bits", rank, dim, is_long)(bits, k, nan_wins)
+        found: Tensor = _finding_of_bits("place", rank, dim, is_long)(bits, k, nan_wins)
         return found
     rows = moved(input.detach(), 0) if input._device or input.requires_grad else input
     low, high = _bounds(rows)
     length = (high - low).bit_length()
     if length > 31:
         return None
-    made: Tensor = _finding("kth_of_integers", rank, dim)(rows, low, length, k)
+    made: Tensor = _finding(rank, dim)(rows, low, length, k)
     return made
 
 
@@ -204,14 +203,14 @@ def _taken(input: Tensor, dim: int, place: Tensor, keepdim: bool) -> Any:
 @cache
 def _taking(rank: int, dim: int) -> Op:
     """Return the op of the elements of places along a dimension."""
-    return op_of_text(over(ops.text("taken"), rank, (dim,)), types=first, vjp="derived")
+    return _over(("taken",), rank, dim, "derived")
 
 
 def _middle_of_known(input: Tensor, dim: int) -> Tensor:
     """Return where the middle of what is not NaN is along a dimension, of short floats."""
     bits = _comparable(input)[0]
     is_long = input.shape[dim] >= _BY_TWOS
-    found: Tensor = _finding_of_bits("middle_of_known_bits", input.ndim, dim, is_long)(bits)
+    found: Tensor = _finding_of_bits("middle", input.ndim, dim, is_long)(bits)
     return found
 
 
@@ -228,17 +227,20 @@ def _bounds(rows: Tensor) -> tuple[int, int]:
 
 
 @cache
-def _finding(name: str, rank: int, dim: int) -> Op:
+def _finding(rank: int, dim: int) -> Op:
     """Return the op of the place of an element in an order of integers."""
-    return op_of_text(over(ops.text(name), rank, (dim,)), name, types=first, vjp=None)
+    return _over(("kth_of_integers",), rank, dim)
 
 
 @cache
-def _finding_of_bits(name: str, rank: int, dim: int, is_long: bool) -> Op:
-    """Return the op of the place of an element in an order of floats, of rows that are long."""
-    kth = ops.text("kth_by_twos").replace("kth_by_twos(", "kth(") if is_long else ops.text("kth")
-    texts = (ops.text(name), ops.text("ranks_of_bits"), kth)
-    return op_of_text(over("\n".join(texts), rank, (dim,)), name, types=first, vjp=None)
+def _finding_of_bits(wanted: str, rank: int, dim: int, is_long: bool) -> Op:
+    """Return the op of where an element in an order of floats is: at a `place`, or in the `middle`.
+
+    is_long: whether rows are, which are better read less often.
+    """
+    how = "_by_twos" if is_long else ""
+    names = (f"{wanted}_of_bits{how}", f"ranks_to_{wanted}", "ranks_of_bits", f"kth{how}")
+    return _over(names, rank, dim)
 
 
 _ranks_of_bits = ops.op("ranks_of_bits", vjp=None)
