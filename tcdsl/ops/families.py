@@ -38,6 +38,7 @@ FAMILIES = (
     "embeddings",
     "segments",
     "sorting",
+    "order_statistics",
     "dropout",
     "decompositions",
     "matrix_powers",

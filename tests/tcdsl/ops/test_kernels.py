@@ -211,6 +211,7 @@ ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "retyped.py",  # whose bytes are looked at as another type
     "embeddings.py",  # where bags begin; which rows are looked up
     "sorting.py",
+    "order_statistics.py",
     "matrices.py",
     "inverses.py",  # what LAPACK has factored
     "turns.py",  # how many numbers draws took
