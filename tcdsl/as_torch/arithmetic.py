@@ -9,7 +9,7 @@ from typing import Any
 from tcdsl.as_torch.scripts import swap_everywhere, swap_operator
 from tcdsl.core import Tensor
 from tcdsl.core.dtypes import DType
-from tcdsl.ops import pointwise
+from tcdsl.ops import pointwise, powers
 from tcdsl.ops.table import METHODS, PUBLIC
 
 __all__ = ["cast_to_first", "division", "floor_division", "functions_of_floats", "promotion"]
@@ -27,7 +27,7 @@ _OPERATORS: dict[str, Any] = {
     "sub": pointwise.sub,
     "mul": pointwise.mul,
     "mod": pointwise.remainder,
-    "pow": pointwise.pow,
+    "pow": powers.pow,
 }
 _div_into = pointwise.div.__dict__["inplace"]
 _FLOATS = """
@@ -98,7 +98,7 @@ def promotion() -> None:
                 swap_everywhere(each, _of_one_type(each, op))
     for name, op in _OPERATORS.items():
         swap_operator(f"__{name}__", _of_one_type(name, op), op)
-        into = op.__dict__["inplace"] if name != "pow" else pointwise.pow_
+        into = op.__dict__["inplace"] if name != "pow" else powers.pow_
         swap_operator(f"__i{name}__", _of_one_type(name, into), into)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes
+from tcdsl.ops.clamping import clamp
 from tcdsl.ops.distances import pairwise_distance
 from tcdsl.ops.losses import mean_or_sum
-from tcdsl.ops.pointwise import clamp, minimum
+from tcdsl.ops.pointwise import minimum
 from tcdsl.ops.reductions import mean, softmax
 from tcdsl.ops.table import publish
 

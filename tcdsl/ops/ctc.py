@@ -8,8 +8,8 @@ from tcdsl.core import Tensor
 from tcdsl.core.dtypes import int32, int64
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
+from tcdsl.ops.clamping import clamp
 from tcdsl.ops.losses import mean_or_sum
-from tcdsl.ops.pointwise import clamp
 from tcdsl.ops.rules import not_for
 from tcdsl.ops.table import Family, publish
 

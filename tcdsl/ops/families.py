@@ -10,6 +10,8 @@ FAMILIES = (
     "view_parts",
     "filling",
     "pointwise",
+    "powers",
+    "clamping",
     "comparisons",
     "reals",
     "reductions",

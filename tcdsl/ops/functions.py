@@ -7,8 +7,10 @@ from typing import Any
 from tcdsl.core import Tensor, empty, made_by
 from tcdsl.core.dtypes import DType, bool_, float64, int64
 from tcdsl.ops import pointwise
+from tcdsl.ops.clamping import clamp, clamp_
 from tcdsl.ops.internal import filled
-from tcdsl.ops.pointwise import clamp, clamp_, mul, pow, sub
+from tcdsl.ops.pointwise import mul, sub
+from tcdsl.ops.powers import pow
 from tcdsl.ops.results import result
 from tcdsl.ops.rules import broadcast, floating, promote
 from tcdsl.ops.table import Family, in_place, publish

@@ -10,21 +10,16 @@ import numpy as np
 from tcdsl.core import (
     Op,
     Tensor,
-    check_write,
     empty,
-    is_grad_enabled,
-    made_by,
     operator,
-    written,
 )
 from tcdsl.core.dtypes import DType, bool_, int64
-from tcdsl.ops.internal import filled, to
+from tcdsl.ops.internal import filled
 from tcdsl.ops.meaning import Slow
 from tcdsl.ops.rules import (
     Operands,
     TypeRule,
     broadcast,
-    broadcast_shape,
     floating,
     floats,
     not_for,
@@ -33,7 +28,6 @@ from tcdsl.ops.rules import (
 )
 from tcdsl.ops.strides import strides_of_result
 from tcdsl.ops.table import Family, publish
-from tcdsl.ops.writing import any_recorded, check_castable
 
 ops = Family(__file__)
 Number = bool | int | float
@@ -254,86 +248,6 @@ fmod = ops.row(
     order=strides_of_result,
     inplace=True,
 )
-_pow = ops.op("each_pow", types=promote, shape=broadcast)
-_pow_ = ops.op("each_pow", types=promote, shape=broadcast, writes=True)
-_pow_integers = ops.op(
-    "pow_integers", types=promote, shape=broadcast, vjp=None, order=strides_of_result
-)
-_BY_EXPONENT = {
-    1: ops.op("itself"), 2: square, 3: ops.op("cube"), 0.5: sqrt, -0.5: rsqrt, -1: reciprocal,
-}  # fmt: skip
-_BY_EXPONENT_ = {
-    1: ops.op("itself", writes=True),
-    3: ops.op("cube", writes=True),
-    **{e: op.__dict__["inplace"] for e, op in _BY_EXPONENT.items() if e not in (1, 3)},
-}
-
-
-def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
-    """Return elements to the power of others, or of a number.
-
-    ``out = input ** exponent``; squares, cubes, roots and reciprocals are computed as such.
-    """
-    of_floats = isinstance(input, Tensor) and input.dtype.is_floating_point
-    if not of_floats and (whole := _whole_power(input, exponent)) is not None:
-        return whole if out is None else out.copy_(whole)
-    if out is not None:
-        return _pow(input, exponent, out=out)
-    op = _BY_EXPONENT.get(exponent) if type(exponent) in (int, float) else None
-    if op is not None and isinstance(input, Tensor):
-        is_whole = type(exponent) is int and exponent > 0
-        if is_whole or of_floats:
-            return op(input) if is_whole else made_by(op(input), "PowBackward0")
-    return _pow(input, exponent)
-
-
-def _whole_power(input: Any, exponent: Any) -> Tensor | None:
-    """Return the power of integers; None where there are others.
-
-    Raises
-    ------
-    RuntimeError
-        If the exponent is a number below 0.
-    """
-    operands = input, exponent = [
-        int(o) if isinstance(o, np.integer | np.bool_) else o for o in (input, exponent)
-    ]
-    if not any(isinstance(o, Tensor) for o in operands) or isinstance(input, float):
-        return None
-    if not all(isinstance(o, Tensor | int) for o in operands):
-        return None
-    dtype = promote(operands)
-    if dtype.is_floating_point or not dtype.category:
-        return None
-    if isinstance(exponent, int):
-        if exponent < 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.")
-        bits = exponent.bit_length()
-    else:
-        bits = 8 * dtype.itemsize - dtype.is_signed
-    made: Tensor = _pow_integers.with_generics(BITS=bits)(input, exponent)
-    return made
-
-
-def pow_(input: Tensor, exponent: Any) -> Any:
-    """Bring elements to a power, in place."""
-    if not input.dtype.is_floating_point:
-        if (whole := _whole_power(input, exponent)) is not None:
-            check_castable(whole.dtype, input.dtype)
-            return input.copy_(whole)
-        return _pow_(input, exponent)
-    op = _BY_EXPONENT_.get(exponent) if type(exponent) in (int, float) else None
-    if op is None:
-        return _pow_(input, exponent)
-    if exponent == 1 and not (input.requires_grad and is_grad_enabled()):
-        check_write(input, 0)
-        written(input)  # nothing changes but the version
-        return input
-    return made_by(op(input), "PowBackward0")
-
-
-publish(pow, ("pow",))
-publish(pow_, ("pow_",), on=("Tensor",))
 atan2 = ops.row(
     "atan2", text="each_atan2", types=floating, shape=broadcast, inplace=True, aliases=("arctan2",)
 )
@@ -351,90 +265,6 @@ def floor_divide(input: Any, other: Any) -> Any:
 
 
 publish(floor_divide, ("floor_divide",))
-
-# ---- between two
-
-
-def _between_numbers(writes: bool) -> dict[str, Op]:
-    """Return the ops that clamp by numbers, by the bounds that they have."""
-    return {
-        bounds: ops.op(f"clamp_{bounds}", types=promote, vjp=f"clamp_{bounds}_vjp", writes=writes)
-        for bounds in ("to", "min", "max")
-    }
-
-
-def _between_tensors(writes: bool) -> dict[str, Op]:
-    """Return the ops that clamp by tensors, or by a tensor and a number."""
-
-    def op(text: str) -> Op:
-        return ops.op(text, types=promote, shape=broadcast, vjp=f"{text}_vjp", writes=writes)
-
-    return {"to": op("clamp_between"), "min": op("clamp_above"), "max": op("clamp_below")}
-
-
-_by_numbers, _by_numbers_ = _between_numbers(writes=False), _between_numbers(writes=True)
-_by_tensors, _by_tensors_ = _between_tensors(writes=False), _between_tensors(writes=True)
-
-
-def _clamped(ops: dict[str, Op], input: Tensor, low: Any, high: Any, **out: Any) -> Tensor:
-    """Call the op that has the given bounds."""
-    if low is None and high is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if high is None:
-        made: Tensor = ops["min"](input, low, **out)
-    elif low is None:
-        made = ops["max"](input, high, **out)
-    else:
-        made = ops["to"](input, low, high, **out)
-    return made
-
-
-def _spread_if_recorded(*values: Any) -> tuple[Any, ...]:
-    """Return operands in the shape of the result where gradients are, which then go back to theirs.
-
-    The gradient that stands beside the text gives each of them in the shape of the result.
-    """
-    shapes = [*dict.fromkeys(tuple(v.shape) for v in values if isinstance(v, Tensor))]
-    if len(shapes) == 1 or not any_recorded(values):
-        return values
-    shape, dtype = broadcast_shape(shapes), promote([v for v in values if v is not None])
-    # of the result's type before: what had no dimensions would tell of it else
-    return tuple([to(v, dtype).expand(shape) if isinstance(v, Tensor) else v for v in values])
-
-
-def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
-    """Bring elements between two bounds: numbers, or tensors that broadcast.
-
-    Parameters
-    ----------
-    input : Tensor, any shape
-    min, max : number or Tensor, optional
-        One of them at least. Where ``max`` is below ``min``, it wins. A tensor has a gradient where
-        it is the result and differs from the input.
-
-    Raises
-    ------
-    RuntimeError
-        Without a bound.
-    """
-    given = {} if out is None else {"out": out}
-    if isinstance(min, Tensor) or isinstance(max, Tensor):
-        whole = _spread_if_recorded(input, min, max)
-        return made_by(_clamped(_by_tensors, *whole, **given), "ClampBackward0")
-    found = _clamped(_by_numbers, input, min, max, **given)
-    return found if min is not None and max is not None else made_by(found, "ClampBackward1")
-
-
-def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Bring elements between two bounds, in place."""
-    if isinstance(min, Tensor) or isinstance(max, Tensor):
-        _, low, high = _spread_if_recorded(input, min, max)
-        return _clamped(_by_tensors_, input, low, high)
-    return _clamped(_by_numbers_, input, min, max)
-
-
-publish(clamp, ("clamp", "clip"))
-publish(clamp_, ("clamp_", "clip_"))
 
 # ---- of three
 
@@ -514,9 +344,7 @@ for _name, _op in {
     "__truediv__": div,
     "__floordiv__": floor_divide,
     "__mod__": remainder,
-    "__pow__": pow,
 }.items():
     operator(_name, _op)
 for _name, _op in {"add": add, "sub": sub, "mul": mul, "truediv": div, "mod": remainder}.items():
     operator(f"__i{_name}__", _op.__dict__["inplace"])
-operator("__ipow__", pow_)
