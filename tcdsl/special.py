@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcdsl.calls.process.places import found_in
+from tcdsl.ops.along import log_softmax, softmax
 from tcdsl.ops.bessel import (
     bessel_j0,
     bessel_j1,
@@ -52,7 +53,7 @@ from tcdsl.ops.polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from tcdsl.ops.reductions import log_softmax, logsumexp, softmax
+from tcdsl.ops.reductions import logsumexp
 from tcdsl.ops.table import PUBLIC, found_at
 
 __all__ = [

@@ -44,6 +44,7 @@ from tcdsl.ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from tcdsl.ops.along import log_softmax, softmax, softmin
 from tcdsl.ops.attention import scaled_dot_product_attention
 from tcdsl.ops.between import pdist
 from tcdsl.ops.class_losses import (
@@ -119,7 +120,6 @@ from tcdsl.ops.pools import (
     max_unpool3d,
 )
 from tcdsl.ops.products import bilinear, linear
-from tcdsl.ops.reductions import log_softmax, softmax, softmin
 from tcdsl.ops.resampling import (
     interpolate,
     upsample,

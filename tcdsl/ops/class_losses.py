@@ -7,6 +7,7 @@ from functools import cache
 
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import int64, uint8
+from tcdsl.ops.along import log_softmax
 from tcdsl.ops.casting import wide
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.node_names import name_by_form
@@ -205,8 +206,6 @@ def cross_entropy(
         op = _op("cross_entropy_weighted_mean", classes.ndim)
         mean, _, _ = op(scores, classes, weight, ignore_index)
         return mean  # type: ignore[no-any-return]
-    from tcdsl.ops.reductions import log_softmax  # its names hide builtins
-
     logs = log_softmax(input, 0 if input.ndim == 1 else 1)
     loss = nll_loss(logs, target, weight, None, ignore_index, None, how)
     if not label_smoothing:
@@ -249,8 +248,6 @@ def _of_probabilities(
     input: Tensor, target: Tensor, weight: Tensor | None, how: str, share: float
 ) -> Tensor:
     """Return the cross entropy by targets that are probabilities."""
-    from tcdsl.ops.reductions import log_softmax  # its names hide builtins
-
     at = 0 if input.ndim == 1 else 1
     if share:
         target = target * (1 - share) + share / input.shape[at]

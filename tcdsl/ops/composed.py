@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes
+from tcdsl.ops.along import softmax
 from tcdsl.ops.clamping import clamp
 from tcdsl.ops.distances import pairwise_distance
 from tcdsl.ops.losses import mean_or_sum
 from tcdsl.ops.pointwise import minimum
-from tcdsl.ops.reductions import mean, softmax
+from tcdsl.ops.reductions import mean
 from tcdsl.ops.table import publish
 
 

@@ -12,7 +12,7 @@ from tcdsl.core import Op, Tensor, dtypes, is_casting, made_by, retyped
 from tcdsl.ops.arguments import listed_as, several
 from tcdsl.ops.casting import widened
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
-from tcdsl.ops.over import over
+from tcdsl.ops.over import op_over
 from tcdsl.ops.rules import Operands, ShapeRule, number_of_type
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.strides import strides_of_copy, strides_of_images
@@ -199,8 +199,7 @@ def _flipping(rank: int, dims: tuple[int, ...]) -> tuple[Op, ...]:
     for d in found:
         if found.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
-    text = ops.text("flip")
-    flips = (op_of_text(over(text, rank, (d,)), order=strides_of_copy) for d in found)
+    flips = (op_over(ops, "flip", rank, (d,), order=strides_of_copy) for d in found)
     return tuple(flips) if rank else ()
 
 
@@ -234,8 +233,8 @@ def _rolling(rank: int, dim: int) -> Op:
     def back(needs: int, d_out: Tensor, shift: int) -> Any:
         return _rolled(d_out, -int(shift), dim), None
 
-    text = over(ops.text("roll"), rank, (dim_of(dim, rank),))
-    return op_of_text(text, vjp=back, saves=("shift",), order=strides_of_images)
+    dims = (dim_of(dim, rank),)
+    return op_over(ops, "roll", rank, dims, vjp=back, saves=("shift",), order=strides_of_images)
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:

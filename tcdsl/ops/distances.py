@@ -8,10 +8,10 @@ from tcdsl.core import Op, Tensor, made_by
 from tcdsl.ops.casting import wide
 from tcdsl.ops.functions import clamp_min
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
-from tcdsl.ops.over import over
+from tcdsl.ops.over import op_over
 from tcdsl.ops.pointwise import div, sub, where
 from tcdsl.ops.rules import broadcast_shape, same
-from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -21,8 +21,7 @@ _pairwise_distance = ops.op("pairwise_distance", vjp="pairwise_distance_vjp")
 
 @cache
 def _cosine_op(rank: int, dim: int) -> Op:
-    text = over(ops.text("cosine_similarity"), rank, (dim,))
-    return op_of_text(text, types=same)
+    return op_over(ops, "cosine_similarity", rank, (dim,))
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 
 from tcdsl.core import GRAD, Recipe, Tensor, dtypes, from_numpy, is_grad_enabled, record
+from tcdsl.ops.along import cumsum
 from tcdsl.ops.comparisons import ne
 from tcdsl.ops.indexing import index_copy_, index_select, integers
 from tcdsl.ops.internal import to
 from tcdsl.ops.joins import cat
 from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.reductions import cumsum
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)

@@ -15,6 +15,7 @@ FAMILIES = (
     "comparisons",
     "reals",
     "reductions",
+    "along",
     "products",
     "added_products",
     "einsum",

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes
+from tcdsl.ops.along import softmax
 from tcdsl.ops.attention import scaled_dot_product_attention
 from tcdsl.ops.copies import pad
 from tcdsl.ops.dropout import dropout
 from tcdsl.ops.joins import cat
 from tcdsl.ops.products import linear
-from tcdsl.ops.reductions import softmax
 
 __all__ = ["attended", "multi_head_attention_forward"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from tcdsl.core import GRAD, OUTPUT, Op, Recipe, Tensor, dtypes, is_grad_enabled, record
 from tcdsl.ops.indexing import gather
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.over import over
+from tcdsl.ops.over import op_over
 from tcdsl.ops.reductions import not_empty
 from tcdsl.ops.results import named
 from tcdsl.ops.rules import first
@@ -27,12 +27,11 @@ from tcdsl.ops.sorting import (
     fetched,
     is_long,
     key_ops,
-    op_along,
     placed,
     said,
     sort,
 )
-from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -96,7 +95,7 @@ def _taken(input: Tensor, dim: int, place: Tensor, keepdim: bool) -> Any:
 @cache
 def _taking(rank: int, dim: int) -> Op:
     """Return the op of the elements of places along a dimension."""
-    return op_along(ops, ("taken",), rank, dim, "derived")
+    return op_over(ops, "taken", rank, (dim,), types=first)
 
 
 def _middle_of_known(input: Tensor, dim: int) -> Tensor:
@@ -110,21 +109,21 @@ def _middle_of_known(input: Tensor, dim: int) -> Tensor:
 @cache
 def _finding(rank: int, dim: int) -> Op:
     """Return the op of the place of an element in an order of integers."""
-    return op_along(ops, ("kth_of_integers",), rank, dim)
+    return op_over(ops, "kth_of_integers", rank, (dim,), types=first, vjp=None)
 
 
 @cache
 def _finding_of_bits(wanted: Literal["place", "middle"], rank: int, dim: int, by_twos: bool) -> Op:
     """Return the op of where an element of an order of floats is: of a place, or in the middle."""
     how = "_by_twos" if by_twos else ""
-    names = (f"{wanted}_of_bits{how}", f"ranks_to_{wanted}", "ranks_of_bits", f"kth{how}")
-    return op_along(ops, names, rank, dim)
+    name, calls = f"{wanted}_of_bits{how}", (f"ranks_to_{wanted}", "ranks_of_bits", f"kth{how}")
+    return op_over(ops, name, rank, (dim,), calls=calls, types=first, vjp=None)
 
 
 @cache
 def _of_runs(name: str, rank: int, dim: int) -> Op:
     """Return the op of what comes most often in an order."""
-    return op_of_text(over(ops.text(name), rank, (dim,), True), types=first, vjp=None)
+    return op_over(ops, name, rank, (dim,), True, types=first, vjp=None)
 
 
 @named

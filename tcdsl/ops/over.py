@@ -14,8 +14,45 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from tcdsl.core import Op
+from tcdsl.ops.meaning import Vjp
+from tcdsl.ops.rules import TypeRule, same
+from tcdsl.ops.strides import Layout
+from tcdsl.ops.table import Family, op_of_text
+
 _LAST = re.compile(r"\(\.\.\., ([^()]+)\)")  # (..., k), (..., t - 1): the places that are reduced
 _REST = re.compile(r"(\w*)\(\.\.\.\)")  # (...): the others
+
+
+def op_over(
+    family: Family,
+    name: str,
+    rank: int,
+    dims: tuple[int, ...],
+    keepdim: bool = False,
+    *,
+    calls: Sequence[str] = (),
+    types: TypeRule = same,
+    vjp: Vjp = "derived",
+    saves: Sequence[str] = (),
+    order: Layout | None = None,
+    node: str | None = None,
+) -> Op:
+    """Return the op of a definition of a family over some of a tensor's dimensions.
+
+    Parameters
+    ----------
+    rank, dims, keepdim
+        As of `over`.
+    calls : sequence of str
+        The definitions that it calls.
+    types, vjp, saves, order, node
+        As of `op_of_text`.
+    """
+    back = (vjp,) if isinstance(vjp, str) and vjp != "derived" else ()
+    text = "\n".join(map(family.text, (name, *calls, *back)))
+    made = over(text, rank, dims, keepdim)
+    return op_of_text(made, name, types=types, vjp=vjp, saves=saves, order=order, node=node)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Many elements become one: sums, extremes, norms, and what is made of sums.
+"""Many elements become one: sums, extremes, norms and spreads.
 
 Texts are over the last dimension; `over` makes those for the dimensions of a call, an op for each.
 """
@@ -6,7 +6,6 @@ Texts are over the last dimension; `over` makes those for the dimensions of a ca
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -15,10 +14,10 @@ from typing import Any
 from tcdsl.core import Op, Tensor, made_by
 from tcdsl.core.dtypes import DType, bool_, uint8
 from tcdsl.ops.casting import wide
-from tcdsl.ops.over import over
+from tcdsl.ops.over import op_over
 from tcdsl.ops.results import result
-from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, not_for, same, widen
-from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.rules import NAMES, Operands, TypeRule, floating, same, widen
+from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -27,7 +26,7 @@ Dims = int | Sequence[int] | None
 
 # What a definition computes in, and its gradient where that is not the derived one.
 _TYPES: dict[str, TypeRule] = {
-    **dict.fromkeys(("sum", "nansum", "prod", "cumsum", "cumprod"), widen),
+    **dict.fromkeys(("sum", "nansum", "prod"), widen),
     **dict.fromkeys(("norm0", "norm1", "norm2", "norm_p", "norm_inf", "norm_minus_inf"), floating),
 }
 _VJP = {
@@ -42,9 +41,6 @@ _VJP = {
     "var": "var_vjp",
     "std": "std_vjp",
     "logsumexp": "logsumexp_vjp",
-    "softmax": "softmax_vjp",
-    "log_softmax": "log_softmax_vjp",
-    "cumprod": "cumprod_vjp",
 }
 
 
@@ -54,14 +50,12 @@ _OF_NAMED = {name: f"{name.title()}Backward1" for name in ("sum", "mean", "prod"
 
 
 @cache
-def op_over(
-    name: str, rank: int, dims: tuple[int, ...], keepdim: bool = False, node: str | None = None
+def _op_over(
+    name: str, rank: int, dims: tuple[int, ...], keepdim: bool, node: str | None = None
 ) -> Op:
     """Return the op of a definition over some of a tensor's dimensions."""
-    vjp = _VJP.get(name, "derived")
-    text = ops.text(name) + ("" if vjp == "derived" else "\n" + ops.text(vjp))
-    made = over(text, rank, dims, keepdim)
-    return op_of_text(made, name, types=_TYPES.get(name, same), vjp=vjp, node=node)
+    types, vjp = _TYPES.get(name, same), _VJP.get(name, "derived")
+    return op_over(ops, name, rank, dims, keepdim, types=types, vjp=vjp, node=node)
 
 
 def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
@@ -91,7 +85,7 @@ def _op_of(name: str, rank: int, dim: int | tuple[int, ...] | None, keepdim: boo
     """Return the op of a call that names dimensions or means all."""
     check_keepdim(keepdim)
     node = (_OF_ALL if dim is None else _OF_NAMED).get(name)
-    return op_over(name, rank, dims_of(dim, rank), bool(keepdim), node)
+    return _op_over(name, rank, dims_of(dim, rank), bool(keepdim), node)
 
 
 def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) -> Any:
@@ -99,11 +93,12 @@ def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) 
     if dim is None or isinstance(dim, int) or (type(dim) is tuple and {*map(type, dim)} <= {int}):
         return _op_of(name, rank, dim, keepdim)(input, *numbers)
     check_keepdim(keepdim)
-    op = op_over(name, rank, dims_of(dim, rank), bool(keepdim), _OF_NAMED.get(name))
+    op = _op_over(name, rank, dims_of(dim, rank), bool(keepdim), _OF_NAMED.get(name))
     return op(input, *numbers)
 
 
-def _typed(input: Tensor, dtype: DType | None) -> Tensor:
+def as_type(input: Tensor, dtype: DType | None) -> Tensor:
+    """Return a tensor in a type, if one is named."""
     return input if dtype is None else input.to(dtype)
 
 
@@ -141,14 +136,14 @@ def _sum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """Sum elements over dimensions; integers and bools as int64 unless a type is named."""
-    return _typed(_reduced("sum", _typed(input, dtype), dim, keepdim), dtype)
+    return as_type(_reduced("sum", as_type(input, dtype), dim, keepdim), dtype)
 
 
 def _prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """Multiply elements over a dimension; integers and bools as int64."""
-    return _typed(_reduced("prod", _typed(input, dtype), dim, keepdim), dtype)
+    return as_type(_reduced("prod", as_type(input, dtype), dim, keepdim), dtype)
 
 
 sum = ops.row("sum", text="sum_all", types=widen, slow=_sum)
@@ -167,7 +162,7 @@ def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """Return the mean over dimensions."""
-    input = _typed(input, dtype)
+    input = as_type(input, dtype)
     _floats("mean", input)
     found: Tensor = _reduced("mean", input, dim, keepdim)
     return found
@@ -177,9 +172,9 @@ def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """Sum elements that are not NaN."""
-    input = _typed(input, dtype)
+    input = as_type(input, dtype)
     name = "nansum" if input.dtype.is_floating_point else "sum"
-    found: Tensor = _typed(_reduced(name, input, dim, keepdim), dtype)
+    found: Tensor = as_type(_reduced(name, input, dim, keepdim), dtype)
     return found
 
 
@@ -203,7 +198,7 @@ def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if not dims:  # of rank 0: itself, at 0
         return _EXTREMES[which](input.clone(), argmax(input))
     check_keepdim(keepdim)
-    op = op_over(f"{which}_with_indices", input.ndim, dims, bool(keepdim))
+    op = _op_over(f"{which}_with_indices", input.ndim, dims, bool(keepdim))
     return _EXTREMES[which](*op(input))
 
 
@@ -307,7 +302,7 @@ def norm(
     dtype : DType, optional
         Of the sums and the result.
     """
-    input = _typed(input, dtype)
+    input = as_type(input, dtype)
     if not input.dtype.is_floating_point:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
@@ -394,9 +389,6 @@ def std(
     return _spread("std", input, dim, unbiased, keepdim, correction)
 
 
-# ---- exponentials
-
-
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """Return ``log(sum(exp(input)))``, without overflow."""
     input = input if input.dtype.is_floating_point else input.to(floating([input]))
@@ -404,71 +396,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     return found
 
 
-def _along(name: str, input: Tensor, dim: int | None, dtype: DType | None) -> Tensor:
-    """Call an op whose result has the shape of its input, along a dimension."""
-    input = _typed(input, dtype)
-    if dim is None:
-        dim = _implicit_dim(name, input.ndim)
-    if not input.ndim:
-        dim_of(dim, 0)
-        alone: Tensor = _along(name, input.unsqueeze(0), 0, None).squeeze(0)
-        return alone
-    found: Tensor = op_over(name, input.ndim, (dim_of(dim, input.ndim),))(input)
-    return found
-
-
-def _implicit_dim(name: str, rank: int) -> int:
-    """Return the dimension that a call without one means, as nn.functional has always had it."""
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
-        "dim=X as an argument.",
-        UserWarning,
-        stacklevel=4,
-    )
-    return 0 if rank in (0, 1, 3) else 1
-
-
-def softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
-    """Return ``exp(input)`` over its sum along a dimension."""
-    input = _typed(input, dtype)
-    _needs_floats("softmax", input)
-    return _along("softmax", input, dim, None)
-
-
-def log_softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
-    """Return the logarithm of the softmax, without overflow."""
-    input = _typed(input, dtype)
-    _needs_floats("log_softmax", input)
-    return _along("log_softmax", input, dim, None)
-
-
-def softmin(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
-    """Return the softmax of what is negative."""
-    if dim is None:
-        dim = _implicit_dim("softmin", input.ndim)
-    return softmax(-input, dim, dtype=dtype)
-
-
-def _needs_floats(name: str, input: Tensor) -> None:
-    if not input.dtype.is_floating_point:
-        raise not_for(f"{name}_lastdim_kernel_impl", input.dtype)
-
-
-# ---- along the way
-
-
-def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the sums of all elements up to each, along a dimension."""
-    return _typed(_along("cumsum", _typed(input, dtype), dim, None), dtype)
-
-
-def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the products of all elements up to each, along a dimension."""
-    return _typed(_along("cumprod", _typed(input, dtype), dim, None), dtype)
-
-
 for made in (
     mean, nansum, max, min, amax, amin, argmax, argmin, all, any, dist, var, std, logsumexp,
-    softmax, log_softmax, cumsum, cumprod,
 ):  # fmt: skip
     publish(made, (made.__name__,))

@@ -15,7 +15,7 @@ from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptiv
 from tcdsl.ops.arguments import asked_once, listed
 from tcdsl.ops.formats import channels_behind, channels_second, has_channels_last
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.over import over
+from tcdsl.ops.over import op_over
 from tcdsl.ops.rules import not_for
 from tcdsl.ops.spatial import spatial, with_channels_behind
 from tcdsl.ops.table import Family, op_of_text
@@ -215,8 +215,8 @@ def _from_end_to_end(n: int, o: int) -> float:
 def _smoothed(input: Tensor, dim: int, o: int, scale: float, reach: int) -> Tensor:
     """Bring one dimension to another size by means of all elements that a place stands for."""
     most = 2 * math.ceil(reach * max(scale, 1.0)) + 1
-    text = over(ops.text("resize_smooth"), input.ndim, (dim,))
-    made: Tensor = _smoothing(text)(input, scale, O=o, J=most, REACH=reach)
+    op = _smoothing("resize_smooth", input.ndim, dim)
+    made: Tensor = op(input, scale, O=o, J=most, REACH=reach)
     return made
 
 
@@ -230,7 +230,7 @@ def _resized_bytes(
     reach = 2 if mode == "bicubic" else 1
     find = _weights_of_means if antialias else _weights_between
     first, weights, bits = _whole_weights(find, n, o, scale, reach, align)
-    op = _smoothing(over(ops.text("resize_bytes"), input.ndim, (dim,)))
+    op = _smoothing("resize_bytes", input.ndim, dim)
     made: Tensor = op(input, moved(first, input._device), moved(weights, input._device), bits)
     return made
 
@@ -291,16 +291,16 @@ def _bump(away: Any, reach: int, slope: float) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _smoothing(text: str) -> Op:
-    return op_of_text(text)
+def _smoothing(name: str, rank: int, dim: int) -> Op:
+    """Return the op of a definition along a dimension."""
+    return op_over(ops, name, rank, (dim,))
 
 
 @lru_cache(maxsize=1024)
 def _resizing(name: str, rank: int, dim: int, o: int) -> Op:
     """Return the op that brings one dimension to a size."""
-    text = over(ops.text(name), rank, (dim,))
     if name != "resize_linear":
-        return op_of_text(text).with_generics(O=o)
+        return op_over(ops, name, rank, (dim,)).with_generics(O=o)
 
     def back(needs: int, d_out: Tensor, input: Tensor, scale: float, shift: float) -> Any:
         n = input.shape[dim]
@@ -311,7 +311,7 @@ def _resizing(name: str, rank: int, dim: int, o: int) -> Op:
             None,
         )
 
-    made = op_of_text(text, vjp=back, saves=("like:input", "scale", "shift"))
+    made = op_over(ops, name, rank, (dim,), vjp=back, saves=("like:input", "scale", "shift"))
     return made.with_generics(O=o)
 
 
@@ -323,8 +323,8 @@ def _spreading(rank: int, dim: int, n: int, most: int) -> Op:
         o = d_out.shape[dim]
         return _resizing("resize_linear", rank, dim, o)(d, scale, shift), None, None, None
 
-    text = over(ops.text("spread_linear"), rank, (dim,))
-    made = op_of_text(text, vjp=back, saves=("like:d_out", "scale", "shift"))
+    saves = ("like:d_out", "scale", "shift")
+    made = op_over(ops, "spread_linear", rank, (dim,), vjp=back, saves=saves)
     return made.with_generics(J=most)
 
 

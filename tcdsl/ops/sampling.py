@@ -9,10 +9,10 @@ import numpy as np
 from tcdsl.chance.generator import Generator, source_of
 from tcdsl.core import Tensor, dtypes, from_numpy
 from tcdsl.ops import filling
+from tcdsl.ops.along import cumsum
 from tcdsl.ops.internal import to
 from tcdsl.ops.lapack import Array
 from tcdsl.ops.matrices import array_of, shown
-from tcdsl.ops.reductions import cumsum
 from tcdsl.ops.rules import first, not_for
 from tcdsl.ops.sorting import topk
 from tcdsl.ops.table import Family, publish

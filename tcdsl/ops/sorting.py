@@ -6,7 +6,6 @@ finds both at once. The first few of an order need no sort: a kernel finds them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,10 +16,10 @@ from tcdsl.ops.embeddings import counts
 from tcdsl.ops.indexing import gather, index_select
 from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.over import over
+from tcdsl.ops.over import op_over
 from tcdsl.ops.results import named, result
 from tcdsl.ops.rules import first
-from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.table import Family, publish
 from tcdsl.ops.underived import underived
 from tcdsl.ops.views import dim_of
 
@@ -57,29 +56,26 @@ def placed(like: Tensor, array: np.ndarray[Any, Any]) -> Tensor:
     return moved(from_numpy(array), like._device)
 
 
-def op_along(
-    family: Family, names: Sequence[str], rank: int, dim: int, vjp: str | None = None
-) -> Op:
-    """Return the op of the first of some definitions along a dimension; it calls the others."""
-    text = over("\n".join(map(family.text, names)), rank, (dim,))
-    return op_of_text(text, names[0], types=first, vjp=vjp)
+def _op(rank: int, dim: int, name: str, *calls: str, vjp: str | None = None) -> Op:
+    """Return the op of a definition along a dimension."""
+    return op_over(ops, name, rank, (dim,), calls=calls, types=first, vjp=vjp)
 
 
 @cache
 def key_ops(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op, Op]:
     """Return the ops of keys, of the first of them, and of what is in that order."""
     keys, top = ("keys_of_bits", "top_of_bits") if are_bits else ("keys", "top_of")
-    top_of = op_along(ops, (top, keys, "top"), rank, dim)
-    ordered = op_along(ops, ("ordered",), rank, dim, "derived")
-    return op_along(ops, (keys,), rank, dim), top_of, ordered
+    top_of = _op(rank, dim, top, keys, "top")
+    ordered = _op(rank, dim, "ordered", vjp="derived")
+    return _op(rank, dim, keys), top_of, ordered
 
 
 @cache
 def _short_ops(rank: int, dim: int) -> tuple[Op, Op, Op]:
     """Return the same ops of integers that are near each other."""
-    top_of = op_along(ops, ("top_of_short", "short_keys"), rank, dim)
-    ordered = op_along(ops, ("ordered_short",), rank, dim, "derived")
-    return op_along(ops, ("short_keys",), rank, dim), top_of, ordered
+    top_of = _op(rank, dim, "top_of_short", "short_keys")
+    ordered = _op(rank, dim, "ordered_short", vjp="derived")
+    return _op(rank, dim, "short_keys"), top_of, ordered
 
 
 def _near(input: Tensor, dim: int, k: int, descending: bool) -> Any:
