@@ -2,6 +2,18 @@
 #ifndef TC_STRIDED_H
 #define TC_STRIDED_H
 
+/* ---- tc_near_4: elements [first, behind) of a tensor that has [begin, end), all seen from base: those
+ * that it has are copied into room, and where base is then is given. The others have no values. */
+#define TC_NEAR(B)                                                                                \
+  __attribute__((noinline, unused)) static const void *tc_near_##B(void *room, const void *base, tc_i64 first,      \
+                                                                   tc_i64 behind, tc_i64 begin, tc_i64 end) {       \
+    const tc_i64 low = first < begin ? begin : first, high = behind > end ? end : behind;         \
+    char *to = (char *)((tc_i64)room - first * B);                                                \
+    if (low < high) __builtin_memcpy(to + low * B, (const char *)base + low * B, (high - low) * B); \
+    return to;                                                                                    \
+  }
+TC_NEAR(4) TC_NEAR(8)
+
 /* ---- strided access: lanes at p, p + step, ...; those from n on are neither read nor written */
 
 #define TC_REVERSED2(v) __builtin_shufflevector(v, v, 1, 0)

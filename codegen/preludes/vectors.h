@@ -92,8 +92,8 @@
 
 /* Masks: tc_tail_v16f32(n) has the first n lanes (n < 0: none, n > 16: all), tc_range_(low, high)
  * lanes low..high-1. tc_loadm gives 0 in lanes outside the mask and does not touch their memory,
- * tc_loadf gives those of fill; tc_storem writes the mask's lanes only; tc_keep(m, a, b) chooses.
- * tc_storet is tc_storem of the first lanes, and most often of all, tc_storer of lanes that follow
+ * tc_loadf gives those of fill; tc_storem writes the mask's lanes only; tc_keep(m, a, b) chooses,
+ * tc_masked has a vector's or 0, where masks have no registers of their own. tc_storet is tc_storem of the first lanes, and most often of all, tc_storer of lanes that follow
  * each other: for what has no quick one. tc_split, of vectors of 32 bytes alone, writes the first
  * half to one place and the second to another. */
 #define TC_CLAMP(n, N) ((n) < 0 ? 0 : (n) > (N) ? (N) : (n))
@@ -137,7 +137,8 @@
   }                                                                                               \
   TC_FN tc_v##S tc_keep_v##S(tc_m##S m, tc_v##S a, tc_v##S b) {                                    \
     return tc_select_v##S(m, a, b);                                                               \
-  }
+  }                                                                                               \
+  TC_FN tc_v##S tc_masked_v##S(tc_v##S v, tc_m##S m) { return (tc_v##S)((tc_m##S)v & m); }
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
 /* AMD's processors before Zen 4 take 42 micro-operations for a masked store: a whole vector, or
  * pieces of one, are faster, a tile of 6x2 vectors and 26 steps by a quarter. i: a bit for 4 bytes. */

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
+from tcdsl.codegen.forms.stencil.near import is_near, reach_of
 from tcdsl.codegen.forms.stencil.problem import SHUFFLED, Place, is_unsafe, numbers_of, place_of
 from tcdsl.codegen.forms.stencil.walk import Level, Region, Spot, Walk
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Call, Const, Expr, Let, Mask, Pointer, Var, Vector
+from tcdsl.codegen.loops.loopir import I64, Call, Cast, Const, Expr, Let, Mask, Pointer, Var, Vector
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of
@@ -31,12 +34,22 @@ class Block:
         Whether bounds that are the same for all lanes may not hold.
     asks_lanes
         Whether the others may not.
+    far
+        Where they may not: how far the furthest point is from the indices' variables.
     """
 
     def __init__(
-        self, walk: Walk, base: Region | None, still: Level, *, asks_rows: bool, asks_lanes: bool
+        self,
+        walk: Walk,
+        base: Region | None,
+        still: Level,
+        *,
+        asks_rows: bool,
+        asks_lanes: bool,
+        far: Mapping[str, int] | None = None,
     ) -> None:
         self.walk = walk
+        self.far = far if asks_lanes else None
         self.still = still
         self.base = base
         self.asks_rows = asks_rows
@@ -96,6 +109,20 @@ class Block:
             self.level.known[key] = var
         return self.level.known[key]
 
+    def woven(self, region: Region) -> Expr:
+        """Return the mask of a region in the order that halves of registers give."""
+        key = ("woven", region)
+        if key not in self.level.known:
+            mask = self.mask(region)
+            assert isinstance(mask, Var)
+            assert isinstance(mask.type, Mask)
+            whole = Vector(vexpr.integer_of(self.walk.stencil.bits), self.walk.lanes)
+            name = f"tc_unwoven_v{whole.lanes}{short_name(whole.dtype)}"  # which is its own inverse
+            var = Var(self.walk.names.fresh("mask"), mask.type)
+            self.level.stmts.append(Let(var, Call(name, (mask,), mask.type)))
+            self.level.known[key] = var
+        return self.level.known[key]
+
     def masks_of_pairs(self, region: Region) -> tuple[Expr, Expr]:
         """Return the masks of both vectors of which a region takes every second element."""
         key = ("masks", region)
@@ -133,7 +160,7 @@ class Block:
         rest = tuple(t for t in place.terms if t[0] not in spot.taps)
         key = ("at", place.tensor, rest, const - const.offset)
         if key not in self.level.known:
-            base, far = walk.pointer(place), const - const.offset
+            base, far = self._base(place), const - const.offset
             assert isinstance(base.type, Pointer)
             p = Var(walk.names.fresh("p"), Pointer(base.type.dtype, const=base.type.const))
             last = "last", place.tensor, rest
@@ -146,6 +173,42 @@ class Block:
             self.level.stmts.append(Let(p, found))
             self.level.known[key] = p
         return b.offset(self.level.known[key], b.c64(const.offset)), const
+
+    def _is_near(self, place: Place) -> bool:
+        """Whether whole vectors are read of a place, the lanes that exist or not."""
+        walk = self.walk
+        key = "near", place
+        return self.far is not None and walk.ctx.once(
+            key, lambda: is_near(walk.ctx, walk.stencil, place)
+        )
+
+    def _base(self, place: Place) -> Var:
+        """Return where a tensor's elements begin for the outer indices, or those of a copy."""
+        walk, begin = self.walk, self.walk.pointer(place)
+        if self.far is None or not self._is_near(place):
+            return begin
+        key = "near", place
+        if key not in self.level.known:
+            reach = reach_of(walk.ctx, walk.stencil, place, walk.index, self.far, walk.lanes)
+            assert isinstance(begin.type, Pointer)
+            kind = Pointer(begin.type.dtype, const=begin.type.const)
+            ends = [Var(walk.names.fresh(n), I64) for n in ("first", "behind")]
+            near = Var(walk.names.fresh("near"), kind)
+            size = begin.type.dtype.size_bytes
+            args = walk.room(place), begin, *ends, reach.begin, reach.end
+            copy = Call(f"tc_near_{size}", args, kind)
+            is_inside = b.all_of(
+                b.compare(">=", ends[0], reach.begin), b.compare("<=", ends[1], reach.end)
+            )
+            self.level.stmts += [
+                Let(ends[0], reach.first),
+                Let(ends[1], reach.behind),
+                Let(near, b.select(is_inside, Cast(begin, kind), copy)),
+            ]
+            self.level.known[key] = near
+        found = self.level.known[key]
+        assert isinstance(found, Var)
+        return found
 
     def element(self, read: typed.Read, spot: Spot) -> Expr:
         """Return an element that is the same in all lanes, read where it is used."""
@@ -217,6 +280,12 @@ class Block:
                 return Call(f"tc_load{step.constant}_{name}", (at,), t)
             return Call(f"tc_loadx_{name}", (at, walk.operands.size(step), b.c64(walk.lanes)), t)
         outside = Const(0 if fill is None else fill.value, t)
+        if self._is_near(place):
+            whole = self._loaded(read, place, at, None, None)
+            mask = self.woven(region) if weave and step != ONE else self.mask(region)
+            if fill is not None and fill.value != 0:
+                return vexpr.vector_call("keep", t, mask, whole, outside)
+            return Call(f"tc_masked_{name}", (whole, mask), t)
         if step == ONE:
             mask = self.mask(region)
             made: Expr = Call(f"tc_loadm_{name}", (at, mask), t)

@@ -228,7 +228,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         functions=tuple(functions),
         phases=tuple(phases),
         plan=tuple(plan.stmts),
-        thread_bytes=b.c64(0),
+        thread_bytes=reduce(b.max64, (n.workspace() for n in nests)),
         shared_bytes=b.c64(0),
         params_used=plan.count,
     )

@@ -7,8 +7,9 @@ for w:                      `vectors` at a time where all lanes are inside, else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.ahead import fetches
 from tcdsl.codegen.forms.stencil.block import Block
@@ -68,7 +69,10 @@ class StencilLines:
         if names is not None:  # others have lanes and rows that may be called so
             for r in (stencil.lane, stencil.row):
                 index |= {} if r is None else {r.name: b.i64(names.alone(safe_name(r.name)))}
-        self.walk = Walk(ctx, stencil, index, names)
+        most = {stencil.lane.name: (cut.vectors - 1) * vexpr.lanes_of(stencil.bits, ctx.machine)}
+        if stencil.row is not None:
+            most[stencil.row.name] = cut.rows - 1
+        self.walk = Walk(ctx, stencil, index, names, most)
         self.local = self.walk.names.alone
         self.bounds = bounds_inside(ctx, stencil)
         self.lane, self.row = stencil.lane, stencil.row
@@ -203,19 +207,32 @@ class StencilLines:
                 high = last if high is None else b.min64(high, last)
         return low, high, conds
 
+    def workspace(self) -> Expr:
+        """Return the bytes of the workspace that blocks need."""
+        return self.walk.workspace()
+
     # ---- points
 
     def empty(
-        self, *, is_whole: bool, asks_rows: bool, is_full: bool = False, still: Level | None = None
+        self,
+        *,
+        is_whole: bool,
+        asks_rows: bool,
+        is_full: bool = False,
+        still: Level | None = None,
+        far: Mapping[str, int] | None = None,
     ) -> Block:
-        """Return a block without statements; is_full: none of its lanes lies behind the last."""
+        """Return a block without statements; is_full: none of its lanes lies behind the last.
+
+        far: how far its furthest point is from the variables of the indices.
+        """
         end = Bound(((self.lane.name, -1),), self.ctx.bind(self.lane.high) - 1)
         base: Region | None = frozenset() if is_whole or is_full else frozenset({end})
         if is_whole and not asks_rows:
             base = None
-        return Block(
-            self.walk, base, still or Level(), asks_rows=asks_rows, asks_lanes=not is_whole
-        )
+        kept = still or Level()
+        asks_lanes = not is_whole
+        return Block(self.walk, base, kept, asks_rows=asks_rows, asks_lanes=asks_lanes, far=far)
 
     def shifts(self, rows: int, vectors: int) -> dict[tuple[int, int], dict[str, int]]:
         """Return the rows and vectors of a block, and how far their indices are from the first."""
@@ -237,8 +254,11 @@ class StencilLines:
         still: Level | None = None,
     ) -> Stmt:
         """Return the points of some rows and vectors, in one straight run."""
-        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, is_full=is_full, still=still)
         shifts = self.shifts(rows, vectors)
+        furthest = shifts[rows - 1, vectors - 1]
+        block = self.empty(
+            is_whole=is_whole, asks_rows=asks_rows, is_full=is_full, still=still, far=furthest
+        )
         kept = {at: Kept(self.stencil, block, shift) for at, shift in shifts.items()}
         before: int | None = None
         for tap, at, far in in_order(

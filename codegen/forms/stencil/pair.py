@@ -20,7 +20,7 @@ from tcdsl.codegen.forms.stencil.pieces import Piece
 from tcdsl.codegen.forms.stencil.problem import asks_memory, is_woven, place_of, reloads
 from tcdsl.codegen.forms.stencil.walk import Level, Names, Spot
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Stmt
+from tcdsl.codegen.loops.loopir import Expr, Stmt
 from tcdsl.codegen.program.bounds import Bound
 
 
@@ -70,6 +70,10 @@ class PairNest(StencilNest):
         self.bounds = strictest((*self.bounds, *self.other.bounds, end))
         self.rows_go_back = self.rows_go_back and self.other.rows_go_back
         self.goes_back = self.rows_go_back
+
+    def workspace(self) -> Expr:
+        """Return the bytes of the workspace that blocks of either need."""
+        return b.max64(super().workspace(), self.other.workspace())
 
     def block_of(
         self,

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.stencil.near import LINE, reach_of
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, asks_memory, is_woven
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Pointer, Stmt, Var
@@ -69,6 +70,8 @@ class Walk:
         The variables of the output indices.
     names
         Of the function, where other nests have some of them.
+    most
+        How far the furthest point of a block is from the indices' variables, at most.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Walk:
         stencil: Stencil,
         index: Mapping[str, Var],
         names: Names | None = None,
+        most: Mapping[str, int] | None = None,
     ) -> None:
         self.ctx = ctx
         self.stencil = stencil
@@ -87,6 +91,8 @@ class Walk:
         self.unit = Level()  # of a task's part: one value of each outer index
         self.is_woven = is_woven(ctx, stencil)
         self.asks_memory = asks_memory(ctx, stencil)
+        self.most = dict(most or {})
+        self.rooms: dict[str, tuple[Expr, Expr]] = {}  # by tensor: where it begins, its bytes
 
     # ---- bounds
 
@@ -166,6 +172,19 @@ class Walk:
         found = self.unit.known[key]
         assert isinstance(found, Var)
         return found
+
+    def room(self, place: Place) -> Expr:
+        """Return where in the workspace a copy of what a block reads of a tensor goes."""
+        if place.tensor not in self.rooms:
+            reach = reach_of(self.ctx, self.stencil, place, self.index, self.most, self.lanes)
+            size = self.operands.memory_dtype(place.tensor).size_bytes
+            whole = b.mul(b.ceil_div(b.mul(reach.span, size), LINE), LINE)
+            self.rooms[place.tensor] = self.workspace(), whole
+        return b.offset(b.WORKSPACE, self.rooms[place.tensor][0])
+
+    def workspace(self) -> Expr:
+        """Return the bytes of all copies."""
+        return b.add(*(x for _, x in self.rooms.values())) if self.rooms else b.c64(0)
 
 
 def _floor_div(e: Expr, by: int) -> Expr:

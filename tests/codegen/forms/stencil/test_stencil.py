@@ -229,6 +229,24 @@ def test_where_masks_are_slow_no_store_has_one_and_pairs_stay_woven() -> None:
     assert "tc_load2w_" in text
 
 
+@pytest.mark.cc
+@pytest.mark.skipif("detect().has_masks")
+def test_where_masks_are_slow_no_window_is_loaded_under_one() -> None:
+    sizes = {"N": 2, "C": 2, "H": 13, "W": 37}
+    window = {"KH": 3, "KW": 3}
+    for text in (DEPTHWISE, given(DEPTHWISE, S=2), MAX, given(MAX, S=1)):
+        found = tcdsl.define(text).text(sizes | (window if "KH" in text else {}))
+        assert "tc_near_4" in found
+        assert not re.search(r"tc_load(m|f|2f|2wf|r)_", found)
+    cases = windows(
+        [(3, 2, 3, 9, 3, 3), (1, 1, 1, 17, 3, 3), (2, 1, 5, 8, 3, 3), (1, 1, 2, 3, 3, 3)]
+    )
+    cases.append(problem(MAX, special(2, 3, 5, 21)))
+    with ExitStack() as stack:
+        held = [stack.enter_context(between_pages(p, "after")) for p in cases]
+        differential([Case(p, exact=False) for p in held], terms=9)
+
+
 @pytest.mark.skipif("detect().has_masks")
 def test_where_a_vector_is_half_a_line_many_channels_come_before_the_next_pixels() -> None:
     def loops(channels: int) -> list[str]:
@@ -456,6 +474,8 @@ def test_nothing_outside_an_operand_is_read(place: Place) -> None:
     found = [
         *windows([(1, 2, 7, 21, 3, 3), (1, 1, 9, 64, 3, 3)]),
         *windows([(1, 1, 16, 65, 3, 3), (1, 1, 16, 64, 2, 2)], S=2, P=0),
+        *windows([(1, 2, 3, 5, 5, 5), (2, 1, 1, 9, 3, 5)], P=2),
+        *windows([(1, 2, 9, 21, 5, 3)], S=2, P=2),
         problem(MAX, special(1, 1, 9, 40)),
         problem(POOL, special(1, 1, 8, 64)),
         problem(given(POOL, K=3, S=3), special(1, 1, 9, 66)),
