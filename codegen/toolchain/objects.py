@@ -67,7 +67,6 @@ def use_object(source: Source, use: Callable[[Path], T]) -> T:
 def compile_many(
     sources: Sequence[Source],
     compiler: Compiler | None = None,
-    jobs: int | None = None,
     is_unwanted: Callable[[], bool] | None = None,
 ) -> tuple[Path | CompileError, ...]:
     """Compile several sources, as many at a time as there are cores; an error stands for its own.
@@ -85,7 +84,7 @@ def compile_many(
         from tcdsl.codegen.toolchain.making import make  # on use: a cache that is filled has all
 
         asked = is_unwanted or UNWANTED.get()
-        done |= with_room(lambda: make(missing, chosen, jobs or usable_cores(), asked))
+        done |= with_room(lambda: make(missing, chosen, usable_cores(), asked))
     return tuple(done[k] for k in keys)
 
 

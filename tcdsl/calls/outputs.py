@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.calls.operands.arguments import Array, Operand, as_operand
+from tcdsl.calls.operands.arguments import Array, Operand, as_output
 from tcdsl.calls.operands.overlap import meets_itself
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types import typed
@@ -32,7 +32,7 @@ def checked_output(
         If it is none of that type and shape, cannot be written, or two of its elements are one
         place in memory.
     """
-    array = as_operand(value, tensor.name, is_output=True)
+    array = as_output(value, tensor.name)
     if isinstance(array, np.ndarray) and array is not value and not array.flags.writeable:
         array = _as_buffer(value, array)
     what = f"{name}: out '{tensor.name}'"

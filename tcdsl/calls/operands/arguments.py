@@ -131,8 +131,8 @@ def check_integer(number: int, name: str, dtype: DType) -> None:
         )
 
 
-def as_operand(value: object, name: str, *, is_output: bool = False) -> Operand:
-    """Return an argument as an array that shares its memory, be it the host's or a GPU's.
+def as_output(value: object, name: str) -> Operand:
+    """Return what is written to as an array that shares its memory, be it the host's or a GPU's.
 
     Raises
     ------
@@ -140,8 +140,8 @@ def as_operand(value: object, name: str, *, is_output: bool = False) -> Operand:
         If it gives none, or it is of no type that the language has.
     """
     if is_on_device(value):
-        return as_device_array(value, name, is_output=is_output)
-    return as_array(value, name, is_output=is_output)
+        return as_device_array(value, name, is_output=True)
+    return as_array(value, name, is_output=True)
 
 
 def dtype_of(array: Operand | AbstractArray, name: str) -> DType:

@@ -108,7 +108,7 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
     except _REFUSALS as refusal:
         why = str(refusal) or type(refusal).__name__
         cure = ""
-        torch = _library_of(value, "torch", "Tensor")
+        torch = _torch_of(value)
         if torch is not None and torch._C._functorch.is_legacy_batchedtensor(value):
             cure = (
                 "\n  is_grads_batched= and vectorize= of torch.autograd do not reach kernels: "
@@ -119,7 +119,7 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
         raise TCTypeError(
             f"argument '{name}' has the shape {array.shape}, but no memory: its address is 0"
         )
-    _lend(given, _library_of(given, "torch", "Tensor"))
+    _lend(given, _torch_of(given))
     return array
 
 
@@ -131,7 +131,7 @@ def plain(value: Any, name: str, *, is_output: bool = False) -> Any:
     TCTypeError
         If there is none.
     """
-    torch = _library_of(value, "torch", "Tensor")
+    torch = _torch_of(value)
     return value if torch is None else _plain_tensor(torch, value, name, is_output)
 
 
@@ -168,13 +168,13 @@ def refuse_meaning(array: Array, name: str) -> None:
 # ---- torch, which has tensors that are more than their memory; it is never imported here
 
 
-def _library_of(value: object, name: str, kind: str) -> ModuleType | None:
-    """Return a library, if it is loaded and the value is of its array type."""
+def _torch_of(value: object) -> ModuleType | None:
+    """Return torch, if it is loaded and the value is a tensor of its."""
     if _own is not None and isinstance(value, _own.kind):
-        return None  # whatever goes by the library's name (`as_torch`)
-    library = sys.modules.get(name)
-    array_type = getattr(library, kind, None)
-    return library if isinstance(array_type, type) and isinstance(value, array_type) else None
+        return None  # whatever goes by the name of torch (`as_torch`)
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return torch if isinstance(kind, type) and isinstance(value, kind) else None
 
 
 def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
@@ -321,7 +321,7 @@ def written(value: Any) -> None:
     """
     if _own is not None and isinstance(value, _own.kind):
         _own.written(value)
-    torch = _library_of(value, "torch", "Tensor")
+    torch = _torch_of(value)
     if torch is not None:
         torch.autograd.graph.increment_version(value)
 
