@@ -44,15 +44,6 @@ class ByOdds(SaidEitherWay):
         p = inner(probs)
         return p.log() - tc.log1p(-p)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of what was said."""
-        return self._said().shape
-
-    def _said(self) -> Any:
-        held = vars(self)
-        return held["probs"] if "probs" in held else held["logits"]
-
 
 class Bernoulli(ByOdds):
     """1 by a probability, else 0."""

@@ -31,6 +31,15 @@ class SaidEitherWay(Distribution):
     def _logits(self, probs: Any) -> Any:
         raise NotImplementedError
 
+    @property
+    def param_shape(self) -> Any:
+        """The shape of what was said."""
+        return self._said().shape
+
+    def _said(self) -> Any:
+        held = vars(self)
+        return held["probs"] if "probs" in held else held["logits"]
+
     def __getattr__(self, name: str) -> Any:
         held = vars(self)
         other = {"probs": "logits", "logits": "probs"}.get(name)

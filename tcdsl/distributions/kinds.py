@@ -50,17 +50,8 @@ class ByWeights(SaidEitherWay):
         return inner(probs).log()
 
     @property
-    def param_shape(self) -> Any:
-        """The shape of the weights."""
-        return self._said().shape
-
-    @property
     def _num_events(self) -> int:
         return int(self._said().shape[-1])
-
-    def _said(self) -> Any:
-        held = vars(self)
-        return held["probs"] if "probs" in held else held["logits"]
 
     def _drawn(self, shape: tuple[int, ...]) -> Any:
         """Return kinds by their weights, int64."""

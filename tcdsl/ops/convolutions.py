@@ -63,7 +63,7 @@ def _of_one_group(
         if has_bias:
             _check_bias(input, weight, operands[2])
 
-    generics = dict(_generics(S=stride, P=padding, D=dilation))
+    generics = dict(generics_of(S=stride, P=padding, D=dilation))
     meaning = replace(plain.meaning, generics=generics, shape=shape)
     made = Forms(plain.name, plain.session, plain.definition, meaning, node=plain.op.name)
     return lower(made.op)
@@ -82,7 +82,7 @@ def each(value: Each, rank: int, name: str) -> tuple[int, ...]:
     return found
 
 
-def _generics(**named: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+def generics_of(**named: Sequence[int]) -> tuple[tuple[str, int], ...]:
     """Return S1, S2, .. of S, and so on."""
     return tuple((f"{k}{d + 1}", n) for k, v in named.items() for d, n in enumerate(v))
 
@@ -158,7 +158,7 @@ def _conv(
         if all(isinstance(v, int | tuple) for v in (stride, padding, dilation)):
             _known[rank, stride, padding, dilation, bias is None, last] = op
         return _called(op, last, input, weight, bias)
-    generics = _generics(S=s, P=p, D=d)
+    generics = generics_of(S=s, P=p, D=d)
     f, x = weight.shape[0], _in_groups(input, groups, last)
     w = weight.reshape(groups, f // groups, *weight.shape[1:])
     if bias is None:
@@ -274,7 +274,7 @@ def _transposed(
                 for side, n in zip(sides, sizes, strict=True)
             )
         )
-    generics, last = _generics(S=s, D=d, E=e), _lie_last(input, weight)
+    generics, last = generics_of(S=s, D=d, E=e), _lie_last(input, weight)
     if groups == 1:
         x = channels_behind(input) if last else input
         y = _op("conv_transposed", rank, generics, last)(x, weight)

@@ -15,7 +15,7 @@ from tcdsl.core.dtypes import DType, bool_, int64
 from tcdsl.grammar.text.cached import cached_property
 from tcdsl.ops.arguments import listed
 from tcdsl.ops.casting import wide
-from tcdsl.ops.convolutions import Each, each
+from tcdsl.ops.convolutions import Each, each, generics_of
 from tcdsl.ops.formats import has_channels_last
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.pool_windows import Windows, stride_of
@@ -87,20 +87,16 @@ def _op(name: str, rank: int, last: bool, generics: tuple[tuple[str, int], ...])
     return made.with_generics(**dict(generics))
 
 
-def _generics(**named: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{k}{d + 1}", n) for k, v in named.items() for d, n in enumerate(v))
-
-
 class _Pools(Windows):
     """Windows with the ops of pools over them."""
 
     @cached_property
     def extremes(self) -> tuple[Op, tuple[int, ...]]:
         """The op of the greatest elements, and the shape that it takes."""
-        rows, generics = self.rows, _generics(K=self.k, S=self.s, P=self.p, D=self.d, O=self.o)
+        rows, generics = self.rows, generics_of(K=self.k, S=self.s, P=self.p, D=self.d, O=self.o)
         if len(self.k) == 1:  # an image of height 1
             one = {"K": (1, *self.k), "S": (1, *self.s), "P": (0, *self.p), "D": (1, *self.d)}
-            rows, generics = (rows[0], 1, rows[1]), _generics(**one, O=(1, *self.o))
+            rows, generics = (rows[0], 1, rows[1]), generics_of(**one, O=(1, *self.o))
         if not any(self.p):
             return _op("max", len(rows) - 1, self.last, generics), rows
         made = _max_op(len(rows) - 1, self.last, self.corners)
@@ -138,12 +134,12 @@ class _Pools(Windows):
 
     def op(self, name: str, **named: tuple[int, ...]) -> Op:
         """Return the op of a definition."""
-        generics = _generics(K=self.k, S=self.s, **named, O=self.o)
+        generics = generics_of(K=self.k, S=self.s, **named, O=self.o)
         return _op(name, len(self.k), self.last, generics)
 
     def powers(self, order: float) -> Op:
         """Return the op of norms of an order."""
-        generics = _generics(K=self.k, S=self.s, O=self.o)
+        generics = generics_of(K=self.k, S=self.s, O=self.o)
         generics = (*generics, ("ARE_SQUARES", int(order == 2)))
         return _op("power_pool", len(self.k), self.last, generics)
 
