@@ -20,9 +20,10 @@ from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.base.space import Access, points
 from tcdsl.codegen.forms.rows.cuda.fold import Accumulator, Team
+from tcdsl.codegen.forms.rows.cuda.pieces import array_of, copy
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.team import RowTeam
-from tcdsl.codegen.forms.rows.cuda.vectors import aligned, array_of, copied, copy, read_nodes
+from tcdsl.codegen.forms.rows.cuda.vectors import aligned, copied, read_nodes
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,

@@ -9,19 +9,15 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.scalars import combine, narrow, widen
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, combines
+from tcdsl.codegen.forms.rows.cuda.pieces import array_of, copy
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import copied, inner_loop, steady
 from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
-    Address,
-    Array,
     Assign,
-    Const,
     Elem,
     Expr,
     Let,
-    Pointer,
-    Scalar,
     Stmt,
     Unroll,
     Var,
@@ -155,8 +151,8 @@ class PointText(RowValues):
                 if access[0] in made or access in point.local:
                     continue
                 if access in pieces:
-                    array = self.array(access, width)
-                    first += [array, self.copy(access, counters, array, width, load=True)]
+                    array = array_of(self, access, width)
+                    first += [array, copy(self, access, array, counters, load=True)]
                     element = Elem(array.name, (lane,), array.type)
                     point.local[access] = widen(element, self.stored(access[0]))
                 elif self.is_uniform(access) and access in always:
@@ -167,10 +163,10 @@ class PointText(RowValues):
             made.add(s.target)
             access = (s.target, s.subs)
             if self.in_memory(s.target):
-                array = self.array(access, width)
+                array = array_of(self, access, width)
                 first.append(array)
                 point.stores[access] = Elem(array.name, (lane,), array.type)
-                last.append(self.copy(access, counters, array, width, load=False))
+                last.append(copy(self, access, array, counters, load=False))
         assert self.run is not None, "neighbours of a point"
         self.run = b.add(self.run, lane)
         loop = b.loop(lane, 0, width, self.point(point), mark=Unroll())
@@ -183,29 +179,6 @@ class PointText(RowValues):
             return False
         inner = inner_loop(self.space).name
         return not subs or self.space.linear[access].step(inner) == ZERO
-
-    def array(self, access: Access, width: int) -> Array:
-        """Return a local array for a piece of an operand."""
-        stored = self.stored(access[0])
-        name = self.fresh(f"{self.operands.pointer(access[0]).name}_v")
-        return Array(name, Scalar(stored), (width,), align=stored.size_bytes * width)
-
-    def copy(
-        self,
-        access: Access,
-        counters: Mapping[str, Expr],
-        array: Array,
-        width: int,
-        *,
-        load: bool,
-    ) -> Stmt:
-        """Return the copy of a piece between memory and registers."""
-        pointer, index = self.address(access, counters)
-        stored = self.stored(access[0])
-        zero = Elem(array.name, (Const(0, b.c64(0).type),), array.type)
-        here, there = Address(zero, Pointer(stored, space="local")), b.offset(pointer, index)
-        to, source = (here, there) if load else (there, here)
-        return b.do(f"tc_copy{stored.size_bytes * width}", to, source)
 
 
 def _read(s: Statement) -> Iterator[Access]:

@@ -9,21 +9,19 @@ any element of another one), is one condition at run time, the same for the whol
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 
 from tcdsl.codegen.forms.base.access import ONE, DimLoop
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses
+from tcdsl.codegen.forms.rows.cuda.pieces import COPIES, address_of, are_multiples, is_multiple
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Bin, Expr, Scalar
+from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import UINT64
 
 WIDTHS = (1, 2, 4, 8, 16)
-_COPIES = (4, 8, 16)  # bytes that a thread loads or stores at once
 
 
 def inner_loop(space: IterationSpace) -> DimLoop:
@@ -70,17 +68,11 @@ def aligned(ctx: GpuContext, space: IterationSpace, width: int) -> tuple[Expr, .
         name, linear = access[0], space.linear[access]
         if ctx.operands.position(name) is not None:
             size = ctx.operands.memory_dtype(name).size_bytes * width
-            address = b.cast(ctx.operands.pointer(name), Scalar(UINT64))
-            addresses.setdefault(size, {})[address] = None
+            addresses.setdefault(size, {})[address_of(ctx.operands, name)] = None
         for step in (*(s for n, s in linear.terms if n != inner.name), linear.const):
-            if not _is_multiple(step, width):
+            if not is_multiple(step, width):
                 multiples[ctx.operands.size(step)] = None
-    unsigned = Scalar(UINT64)
-    conditions = []
-    for size, found in addresses.items():
-        together = reduce(lambda x, y: Bin("|", x, y, unsigned), found)
-        rest = Bin("%", together, b.const(size, UINT64), unsigned)
-        conditions.append(b.compare("==", rest, b.const(0, UINT64)))
+    conditions = are_multiples(addresses)
     conditions += [b.compare("==", b.mod(x, width), 0) for x in multiples]
     return tuple(conditions)
 
@@ -137,13 +129,9 @@ def _is_legal(ctx: GpuContext, space: IterationSpace, width: int) -> bool:
 def _fits(ctx: GpuContext, space: IterationSpace, access: Access, width: int) -> bool:
     """Whether an access is in unit steps and no distance is known to break its alignment."""
     linear, inner = space.linear[access], inner_loop(space).name
-    if ctx.operands.memory_dtype(access[0]).size_bytes * width not in _COPIES:
+    if ctx.operands.memory_dtype(access[0]).size_bytes * width not in COPIES:
         return False
     if linear.step(inner) != ONE:
         return False
     others = (*(s for n, s in linear.terms if n != inner), linear.const)
     return all(s.constant is None or s.constant % width == 0 for s in others)
-
-
-def _is_multiple(size: Size, width: int) -> bool:
-    return all(k % width == 0 for _, k in size.terms)

@@ -1,4 +1,4 @@
-"""Which accesses of a row program can be copies of several elements, and their text.
+"""Which accesses of a row program can be copies of several elements.
 
 The lanes of a row take pieces of `width` neighbours in turn. An operand that walks the innermost
 loop in unit steps is copied a piece at a time, 4, 8 or 16 bytes, if sizes and strides keep all its
@@ -8,22 +8,18 @@ the same lane's, element by element: the order of sums does not depend on addres
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import reduce
+from collections.abc import Iterable
 
 from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.space import Access, IterationSpace
+from tcdsl.codegen.forms.rows.cuda.pieces import COPIES, address_of, are_multiples, is_multiple
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram, unguarded
-from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Address, Array, Bin, Elem, Expr, Pointer, Scalar, Stmt
-from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import UINT64
 
 WIDTHS = (1, 2, 4, 8)
-_COPIES = (4, 8, 16)  # bytes that a thread loads or stores at once
 
 
 def widths(ctx: GpuContext, program: RowProgram) -> tuple[int, ...]:
@@ -40,39 +36,13 @@ def copied(ctx: GpuContext, program: RowProgram, n: int, width: int) -> frozense
 
 def aligned(ctx: GpuContext, program: RowProgram, width: int) -> Expr:
     """Return the condition under which all copies are aligned; temporaries always are."""
-    unsigned = Scalar(UINT64)
     addresses: dict[int, dict[Expr, None]] = {}
     for n in range(len(program.space.sweeps)):
         for name in sorted({a[0] for a in copied(ctx, program, n, width)}):
             if ctx.operands.position(name) is not None:
                 size = ctx.operands.memory_dtype(name).size_bytes * width
-                address = b.cast(ctx.operands.pointer(name), unsigned)
-                addresses.setdefault(size, {})[address] = None
-    conditions = []
-    for size, found in addresses.items():
-        together = reduce(lambda x, y: Bin("|", x, y, unsigned), found)
-        rest = Bin("%", together, b.const(size, UINT64), unsigned)
-        conditions.append(b.compare("==", rest, b.const(0, UINT64)))
-    return b.all_of(*conditions)
-
-
-def array_of(values: RowValues, access: Access, width: int) -> Array:
-    """Return the local array that a piece of an operand is copied to or from."""
-    stored = values.stored(access[0])
-    name = values.fresh(f"{values.operands.pointer(access[0]).name}_v")
-    return Array(name, Scalar(stored), (width,), align=stored.size_bytes * width)
-
-
-def copy(
-    values: RowValues, access: Access, array: Array, counters: Mapping[str, Expr], *, load: bool
-) -> Stmt:
-    """Return the copy of a piece between memory and registers."""
-    pointer, index = values.address(access, counters)
-    stored, (width,) = values.stored(access[0]), array.shape
-    here = Address(Elem(array.name, (b.c64(0),), array.type), Pointer(stored, space="local"))
-    there = b.offset(pointer, index)
-    to, source = (here, there) if load else (there, here)
-    return b.do(f"tc_copy{stored.size_bytes * width}", to, source)
+                addresses.setdefault(size, {})[address_of(ctx.operands, name)] = None
+    return b.all_of(*are_multiples(addresses))
 
 
 def read_nodes(exprs: Iterable[typed.Expr], known: Iterable[typed.Expr]) -> list[typed.Read]:
@@ -120,11 +90,7 @@ def _is_legal(ctx: GpuContext, program: RowProgram, width: int) -> bool:
 def _fits(ctx: GpuContext, space: IterationSpace, n: int, access: Access, width: int) -> bool:
     """Whether an access is in unit steps and all its pieces are as aligned as the first."""
     linear, inner = space.linear[access], space.sweeps[n][-1].name
-    if ctx.operands.memory_dtype(access[0]).size_bytes * width not in _COPIES:
+    if ctx.operands.memory_dtype(access[0]).size_bytes * width not in COPIES:
         return False
     others = (*(s for name, s in linear.terms if name != inner), linear.const)
-    return linear.step(inner) == ONE and all(_is_multiple(s, width) for s in others)
-
-
-def _is_multiple(size: Size, width: int) -> bool:
-    return all(k % width == 0 for _, k in size.terms)
+    return linear.step(inner) == ONE and all(is_multiple(s, width) for s in others)
