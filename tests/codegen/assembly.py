@@ -50,12 +50,20 @@ def _loops(body: str) -> Iterator[str]:
     """Yield the innermost loops of a function: from a label to the jump back, no other inside.
 
     What jumps back over a return is no loop: it is what gcc thinks seldom runs, laid at the end.
+    Nor is what leaves by the first jump behind the label, whatever holds.
     """
     lines = body.split("\n")
     labels = {line[:-1]: i for i, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
     jumps = [(i, re.match(r"\tj\w+\s+(\.L\w+)", line)) for i, line in enumerate(lines)]
     spans = [(labels[to[1]], i) for i, to in jumps if to and labels.get(to[1], i) < i]
     spans = [(first, last) for first, last in spans if "\tret" not in lines[first:last]]
+    spans = [x for x in spans if not _leaves(lines, labels, *x)]
     for first, last in spans:
         if not any(first <= f and t <= last for f, t in spans if (f, t) != (first, last)):
             yield "\n".join(lines[first:last])
+
+
+def _leaves(lines: list[str], labels: dict[str, int], first: int, last: int) -> bool:
+    """Whether the first jump from a line on leads out of a span of lines in any case."""
+    to = next(x for line in lines[first:] if (x := re.match(r"\t(j\w+)\s+(\.L\w+)", line)))
+    return to[1] == "jmp" and not first <= labels.get(to[2], first) <= last

@@ -47,12 +47,17 @@ def with_distance(panel: Panel, machine: Machine, flags: Expr, *, may_pass: bool
     far = b.select(is_far(x, machine, x.outer, x.m, x.n), b.c64(FAR), b.c64(0))
     if may_pass:
         far = b.select(goes_past(panel, machine), b.c64(FAR | PAST), far)
-    known = b.value_of(far), b.value_of(flags)
-    if panel.waits or known[0] == 0:  # sums that wait lie in the workspace
+    return flags if panel.waits else with_bits(flags, far)  # sums that wait lie in the workspace
+
+
+def with_bits(flags: Expr, bits: Expr) -> Expr:
+    """Return a flag word with more bits."""
+    known = b.value_of(bits), b.value_of(flags)
+    if known[0] == 0:
         return flags
     if known[0] is not None and known[1] is not None:
         return b.c64(known[0] | known[1])
-    return Bin("|", flags, far, I64)
+    return Bin("|", flags, bits, I64)
 
 
 def ahead(panel: Panel, g: Blocking, machine: Machine) -> tuple[Expr, Expr, Expr]:

@@ -24,7 +24,13 @@ from tcdsl.codegen.forms.contraction.library import (
 from tcdsl.codegen.forms.contraction.packer import Packer
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
-from tcdsl.codegen.forms.contraction.register_tile import RegisterTile, Strides, pairs_steps
+from tcdsl.codegen.forms.contraction.register_tile import (
+    Reads,
+    RegisterTile,
+    Strides,
+    has_cheap_masks,
+    pairs_steps,
+)
 from tcdsl.codegen.forms.contraction.squares import joiner
 from tcdsl.codegen.forms.contraction.stream import stream_kernel
 from tcdsl.codegen.loops import build as b
@@ -145,7 +151,19 @@ class Kernels:
     def _tile(self, rows: int, vectors: int) -> RegisterTile:
         panel = self.panel
         pairs = pairs_steps(self.shares, self.machine.registers, rows, vectors)
-        return RegisterTile(rows, vectors, panel.lanes, panel.dtype, panel.words, pairs)
+        reads = self._reads(vectors)
+        return RegisterTile(rows, vectors, panel.lanes, panel.dtype, panel.words, pairs, reads)
+
+    def _reads(self, vectors: int) -> Reads:
+        """Return how tiles of so many vectors read lines of b: some occur whole, some do not."""
+        x = self.panel.extents()
+        n, reads = b.value_of(x.n), self.strides.reads
+        if reads != "by columns" or n is None:
+            return reads
+        width = max(v for _, v in self.tiles) * x.lanes
+        occur = {width if n >= width else 0, int(n) % width} - {0}
+        mine = {c % x.lanes == 0 for c in occur if -(-c // x.lanes) == vectors}
+        return reads if len(mine) == 2 else "whole" if mine == {True} else "by mask"
 
     def _finish_pass(self) -> Function:
         """Return the pass over finished sums."""
@@ -341,15 +359,24 @@ def strides_of(
     if panel.shares and panel.words is None:
         few: Literal["", "b"] = "b" if p.natural and not panel.extents().packs_b else ""
         asks = few if machine.has_few_registers else "ab"
+    reads: Reads = "by flag"
+    if has_cheap_masks(panel.lanes, panel.dtype):
+        reads = "by mask"
+    elif panel.words is not None or (panel.fuses and panel.extents().packs_b):
+        reads = "whole"
+    elif panel.fuses and (known_b := b.value_of(g.pack_b)) is not None:
+        reads = "whole" if known_b else "by columns"
     if not panel.fuses:
         a_k = 1 if panel.is_tiled else None
-        return Strides(a_k=a_k, b_k="table" if by_table else None, asks=asks, has_base=True)
+        b_k = "table" if by_table else None
+        return Strides(a_k=a_k, b_k=b_k, asks=asks, has_base=True, reads=reads)
     return Strides(
         a_row=known(p.a, p.m) if direct_a else None,
         a_k=known(p.a, p.k) if direct_a else None,
         b_k="table" if by_table else known(p.b, p.k) if direct_b else None,
         c_row=None if panel.has_stage else known(p.c, p.m),
         asks=asks,
+        reads=reads,
         ahead=p.natural and direct_b,
         rows_ahead=fetches_rows and may_fetch_rows and known(p.a, p.k) == 1,
     )

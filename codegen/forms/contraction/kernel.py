@@ -4,9 +4,10 @@
 
 or the square, or the absolute value, of their difference.
 `a` is read element by element (broadcast), `b` and the output as vectors. One function serves
-packed and direct operands: strides may be parameters, the last vector is always masked, and a
-flag word says whether this is the first and whether it is the last pass along k. It is never
-inlined nor cloned: a compiler that knows the trip count unrolls, runs out of registers and spills.
+packed and direct operands: strides may be parameters, the last vector of the output is always
+masked, that of b where its line may end there, and a flag word says whether this is the first and
+whether it is the last pass along k. It is never inlined nor cloned: a compiler that knows the trip
+count unrolls, runs out of registers and spills.
 """
 
 from __future__ import annotations

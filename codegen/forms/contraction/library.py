@@ -37,8 +37,10 @@ from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.register_tile import (
     Plain,
+    Reads,
     RegisterTile,
     Strides,
+    has_cheap_masks,
     pairs_steps,
 )
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
@@ -92,7 +94,15 @@ class Tiles:
         has_room = not has_few(self.registers) and self.words is None
         asks: Literal["", "b", "ab"] = "ab" if has_room else "b" if self.ahead else ""
         a_k = 1 if self.is_tiled else None
-        return Strides(a_k=a_k, b_k="table" if self.by_table else None, asks=asks, has_base=True)
+        b_k = "table" if self.by_table else None
+        return Strides(a_k=a_k, b_k=b_k, asks=asks, has_base=True, reads=self.reads)
+
+    @property
+    def reads(self) -> Reads:
+        """How lines of b are read: words are packed."""
+        if has_cheap_masks(self.vector.lanes, self.vector.dtype):
+            return "by mask"
+        return "by flag" if self.words is None else "whole"
 
     @property
     def is_tiled(self) -> bool:
@@ -107,7 +117,8 @@ class Tiles:
 
     def _tile(self, rows: int, vectors: int) -> RegisterTile:
         pairs = self.words is None and pairs_steps(self.shares, self.registers, rows, vectors)
-        return RegisterTile(rows, vectors, self.vector.lanes, self.vector.dtype, self.words, pairs)
+        lanes, dtype = self.vector.lanes, self.vector.dtype
+        return RegisterTile(rows, vectors, lanes, dtype, self.words, pairs, self.reads)
 
     def functions(self) -> list[Function]:
         """Return the micro-kernels, and what picks one; other numbers of rows run in parts."""

@@ -9,6 +9,7 @@ from tcdsl.codegen.forms.contraction.blocking import AHEAD, PANEL, STREAM, Block
 from tcdsl.codegen.forms.contraction.finish import Finish, FinishAccess
 from tcdsl.codegen.forms.contraction.packer import Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
+from tcdsl.codegen.forms.contraction.register_tile import has_cheap_masks
 from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -294,6 +295,15 @@ class Panel:
 
     # ---- workspace
 
+    @property
+    def slack_bytes(self) -> int:
+        """Return what lies behind packed panels of b: register tiles read their lines by vectors.
+
+        What lanes beyond a tile's columns compute is thrown away.
+        """
+        size = self.dtype.size_bytes
+        return 0 if has_cheap_masks(self.lanes, self.dtype) else self.lanes * size
+
     def tables(self) -> Iterator[tuple[Var, Operand, tuple[Index, ...]]]:
         """Yield the offset tables: variable, operand, fused index."""
         p = self.problem
@@ -327,9 +337,8 @@ class Panel:
         own_b = g.pack_b
         if self.kept is not None:
             own_b = b.select(b.compare("!=", g.pack_b, AHEAD), g.pack_b, b.c64(0))
-        bytes_of.append(
-            ("packed_b", b.mul(own_b, columns, b.add(g.kc, self.starts), size * count_b))
-        )
+        panels = b.mul(own_b, columns, b.add(g.kc, self.starts), size * count_b)
+        bytes_of.append(("packed_b", b.add(panels, b.mul(own_b, self.slack_bytes))))
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.waits:

@@ -37,8 +37,12 @@ LINE = 64  # bytes
 
 # Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened; the
 # output is far away, so that its lines are fetched however few steps they have; no cache holds it,
-# so that whole lines are stored past them.
-FIRST, LAST, WIDENS, FAR, PAST = 1, 2, 4, 8, 16
+# so that whole lines are stored past them; what lies behind a line of b may be read.
+FIRST, LAST, WIDENS, FAR, PAST, BEHIND = 1, 2, 4, 8, 16, 32
+
+# How the last vector of a line of b is loaded: by a mask; as the others, as the tile has whole
+# vectors or b is packed; that way if a flag or the number of columns, or that alone, allows it.
+Reads = Literal["by mask", "whole", "by flag", "by columns"]
 
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
 # machine) and 3s: few enough integer registers for any tile.
@@ -53,7 +57,7 @@ class RegisterTile:
     """Shape of a register tile: rows x vectors of lanes elements.
 
     words: a and b hold words, of which the tile adds several products at once. pairs: two steps
-    along k follow each other without a jump.
+    along k follow each other without a jump. reads: how lines of b are.
     """
 
     rows: int
@@ -62,6 +66,7 @@ class RegisterTile:
     dtype: DType
     words: Words | None = None
     pairs: bool = False
+    reads: Reads = "by mask"
 
     @property
     def factor(self) -> DType:
@@ -94,6 +99,7 @@ class Strides:
     run along k: the lines of the next tile's rows are fetched, of each step a few. asks: how far
     ahead those of its letters are fetched are parameters, 0 for not at all. has_base: sums go on
     from what lies at a base, which is the output or an operand, by the base's own stride of rows.
+    reads: how lines of b are.
     """
 
     a_row: int | None = None
@@ -104,6 +110,16 @@ class Strides:
     rows_ahead: bool = False
     asks: Literal["", "b", "ab"] = ""
     has_base: bool = False
+    reads: Reads = "by mask"
+
+
+def has_cheap_masks(lanes: int, dtype: DType) -> bool:
+    """Whether a vector under a mask is loaded as fast as a whole one: those of 64 bytes are.
+
+    Zen 1 and 2 take twice as long for a register tile with one such load a step, others less; where
+    there are no masks at all it is a load for each lane.
+    """
+    return lanes * dtype.size_bytes >= LINE
 
 
 def pairs_steps(shares: bool, registers: int, rows: int, vectors: int) -> bool:

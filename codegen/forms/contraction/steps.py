@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.register_tile import (
+    BEHIND,
     LINE,
     ROW_GROUP,
     WIDENS,
@@ -57,7 +59,24 @@ NARROW = 2  # vectors of tiles of which a step is short beside the address of a 
 
 
 def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
-    """Return the loop along k: a row of b into registers, then an FMA per accumulator."""
+    """Return the loop along k: a row of b into registers, then an FMA per accumulator.
+
+    Where masks are dear and some tiles go without, there are two.
+    """
+    if tile.reads not in ("by flag", "by columns"):
+        return _k_loop(tile, strides, term)
+    whole = compare("==", i64("columns"), tile.columns)
+    if tile.reads == "by flag":
+        whole = any_of(compare("!=", Bin("&", i64("flags"), c64(BEHIND), I64), 0), whole)
+    masked = replace(tile, pairs=False, reads="by mask")
+    return If(
+        whole,
+        _k_loop(replace(tile, reads="whole"), strides, term),
+        _k_loop(masked, replace(strides, rows_ahead=False), term),
+    )
+
+
+def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
     k, r = i64("k"), i64("r")
     a, b = pointer("a", tile.factor, const=True), pointer("b", tile.factor, const=True)
     words = tile.words
@@ -74,6 +93,7 @@ def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
 
     def fetched(v: Expr, masked: bool) -> Expr:
         args = (offset(b_now, add(b_at, mul(v, tile.lanes))), Var("tail", tile.mask))
+        masked = masked and tile.reads == "by mask"
         name = "tc_loadm" if masked else "tc_load"
         return intrinsic(name, held, *args[: 1 + masked], type=held)
 

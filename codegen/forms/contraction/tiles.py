@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.scalars import narrow
-from tcdsl.codegen.forms.contraction.ahead import ahead, with_distance
+from tcdsl.codegen.forms.contraction.ahead import ahead, with_bits, with_distance
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import LINE, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
-from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
+from tcdsl.codegen.forms.contraction.register_tile import BEHIND, FIRST, LAST
 from tcdsl.codegen.forms.contraction.schedule import goes_by_rows
 from tcdsl.codegen.forms.contraction.words import TILED_PASS
 from tcdsl.codegen.loops import build as b
@@ -371,8 +371,11 @@ def _tile_args(
     walk(row, strides.c_row)
     if strides.has_base:
         args += _base(panel, k0, place, args[-2:])
-    distance = with_distance(panel, kernels.machine, part.flags, may_pass=kernels.may_pass)
-    args += [part.depth, distance, columns]
+    flags = with_distance(panel, kernels.machine, part.flags, may_pass=kernels.may_pass)
+    if strides.reads == "by flag":
+        behind = b.select(b.compare("!=", g.pack_b, 0), b.c64(BEHIND), b.c64(0))
+        flags = with_bits(flags, b.c64(BEHIND) if x.packs_b else behind)
+    args += [part.depth, flags, columns]
     *rows_ahead, panel_ahead = ahead(panel, g, kernels.machine)
     args += rows_ahead if "a" in strides.asks else []
     args += [panel_ahead] if "b" in strides.asks else []
