@@ -15,6 +15,7 @@ from tcdsl.ops.joins import cat
 from tcdsl.ops.masks import nonzero
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.table import Family, publish
+from tcdsl.ops.writing import any_recorded
 
 ops = Family(__file__)
 
@@ -23,7 +24,7 @@ _embedding_by_frequency = ops.op("embedding", vjp="embedding_by_frequency_vjp")
 _count = ops.op("count", vjp=None)
 _ends = ops.op("ends", vjp=None)
 _weigh = ops.op("weigh")
-_bags = {mode: ops.op(f"bag_{mode}") for mode in ("sum", "mean", "max", "weighted")}
+_bags = {mode: ops.op(f"bag_{mode}") for mode in ("sum", "mean", "max", "most", "weighted")}
 
 
 def embedding(
@@ -170,7 +171,8 @@ def embedding_bag(
     if per_sample_weights is not None:
         weighted: Tensor = _bags["weighted"](flat, weight, bounds, per_sample_weights)
         return weighted
-    made: Tensor = _bags[mode](flat, weight, bounds)
+    is_asked = mode == "max" and any_recorded((weight,))  # then places are kept
+    made: Tensor = _bags["most" if mode == "max" and not is_asked else mode](flat, weight, bounds)
     return made
 
 

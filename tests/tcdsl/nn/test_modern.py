@@ -228,6 +228,22 @@ def test_bags_leave_padding_out(mode: str, include: bool) -> None:
     assert found[0] == found[1]
 
 
+def test_maxima_of_bags_are_torchs_with_and_without_a_gradient() -> None:
+    """Empty bags are 0, the first of equal rows takes the gradient."""
+    nan, inf = float("nan"), float("inf")
+    rows = [[1.0, nan, 3.0, -inf], [2.0, 1.0, 3.0, -inf], [0.0, 5.0, 1.0, -inf]]
+    found = []
+    for t, layers in ((tc, nn), (torch, torch.nn)):
+        weight, words, ends = t.tensor(rows), t.tensor([0, 1, 2, 2, 1]), t.tensor([0, 3, 3])
+        plain = layers.functional.embedding_bag(words, weight, ends, mode="max")
+        weight.requires_grad_()
+        out = layers.functional.embedding_bag(words, weight, ends, mode="max")
+        out.sum().backward()
+        found.append([repr(made.tolist()) for made in (plain, out, weight.grad)])
+    assert found[0][0] == found[0][1]
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("mode", [pytest.param("sum", marks=pytest.mark.wide), "mean"])
 def test_gradients_of_bags_are_divided_by_how_often_rows_come(mode: str) -> None:
     """Held against `embedding`: PyTorch's bags divide some rows by how often others come."""
