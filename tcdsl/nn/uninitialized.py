@@ -53,6 +53,10 @@ class _Uninitialized:
             memo[id(self)] = made
         return memo[id(self)]
 
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        state = dict(self.__dict__) or None  # whether a buffer is persistent
+        return type(self), (self.requires_grad, self.device, self.dtype), state
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,14 @@ def test_shapes_are_refused_before_and_come_from_what_is_loaded() -> None:
     kind: Any = type(layer)
     assert kind is nn.Linear
     assert (layer.in_features, type(layer.weight)) == (3, nn.Parameter)
+
+
+def test_before_their_first_input_they_are_pickled() -> None:
+    model = nn.Sequential(nn.LazyLinear(2), nn.LazyBatchNorm1d(dtype=library.float64))
+    again = pickle.loads(pickle.dumps(model))
+    assert repr(again) == repr(model)
+    assert [type(p) for p in again.parameters()] == [nn.UninitializedParameter] * 4
+    assert [p.dtype for p in again.parameters()] == [p.dtype for p in model.parameters()]
+    assert again[0](library.ones(3, 4)).shape == (3, 2)
+    buffer = nn.UninitializedBuffer(persistent=False)
+    assert not pickle.loads(pickle.dumps(buffer)).persistent
