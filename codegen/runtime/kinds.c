@@ -3,12 +3,14 @@
  *
  * A rule says them in integers. A number: how many terms; of each its factor, how many atoms, and these: the place of
  * an extent, or what is below. A rule: 1 if strides are not those of the operands; how many guards, and of each what
- * its number has to be, and that, or how many numbers are not all the same as values, and these with their values; the
- * sizes; the extents of the returns; where the strides are others, these.
+ * its number has to be, and that, or how many numbers are not all the same as values, and these with their values, or
+ * how many extents have room in memory, and these, each with the least that it counts as; the sizes; the extents of the
+ * returns; where the strides are others, these.
  */
 
 enum { RULE_DIV = -1, RULE_MOD = -2, RULE_MIN = -3, RULE_MAX = -4 }; /* of two numbers, which follow */
-enum { IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS, ARE_APART };         /* than 0 */
+enum { IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS, ARE_APART, HAVE_ROOM }; /* than 0 */
+static const tc_i64 MOST_ROOM = (tc_i64)1 << 52;                           /* bytes of an array, as in calls/call.py */
 enum { MAX_KINDS = 64, MAX_RULE_WORDS = 1 << 14 };
 
 struct Kind {
@@ -74,7 +76,14 @@ static int rule_holds(Rule *r) {
         tc_i64 n = rule_number(r);
         holds |= n != rule_word(r);
       }
-    else {
+    else if (what == HAVE_ROOM) {
+      tc_i64 bytes = 1;
+      for (tc_i64 numbers = rule_word(r); numbers > 0 && !r->failed; numbers--) {
+        tc_i64 n = rule_number(r), least = rule_word(r);
+        r->failed |= __builtin_mul_overflow(bytes, n > least ? n : least, &bytes);
+      }
+      holds = bytes < MOST_ROOM;
+    } else {
       tc_i64 n = rule_number(r);
       holds = what == IS_ZERO ? n == 0 : what == IS_NOT_ZERO ? n != 0 : what == IS_NO_LESS ? n >= 0 : n < 0;
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from math import prod
 from typing import Any, NamedTuple
@@ -157,14 +157,19 @@ class KernelCall:
         AllocationError
             If an output or a temporary would have 2**52 bytes or more.
         """
-        signature = self.variant.signature
-        for t, (kind, extents) in zip(signature.returns, self.return_types, strict=True):
-            if _elements(extents) * kind.itemsize >= _MOST_BYTES:
-                raise self._no_memory(f"output '{t.name}'", t.shape, kind.itemsize)
-        for name, dtype, shape in signature.temporaries:
-            item = dtype.size_bytes
-            if self._bytes_of(shape, item) >= _MOST_BYTES:
-                raise self._no_memory(f"'{name}'", shape, item)
+        for n, (extents, item) in enumerate(self.in_memory()):
+            if _elements(extents) * item >= _MOST_BYTES:
+                signature = self.variant.signature
+                outputs = [(f"output '{t.name}'", t.shape) for t in signature.returns]
+                named = *outputs, *((f"'{t}'", shape) for t, _, shape in signature.temporaries)
+                raise self._no_memory(*named[n], item)
+
+    def in_memory(self) -> Iterator[tuple[Sequence[int], int]]:
+        """Yield extents, and bytes of an element, of the returns and of temporaries."""
+        for kind, extents in self.return_types:
+            yield extents, kind.itemsize
+        for _, dtype, shape in self.variant.signature.temporaries:
+            yield [n.evaluate(self.sizes) for n in shape], dtype.size_bytes
 
     def no_memory(self) -> AllocationError:
         """Return the error where memory ended: it names the largest output and its bytes."""

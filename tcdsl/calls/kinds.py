@@ -9,6 +9,7 @@ codegen/runtime), and what it finds otherwise is Python's as before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,8 @@ def _rule(call: KernelCall, compiled: Compiled, session: Session, is_alike: Alik
         arrays = {t.name: a for t, a in zip(signature.params, operands, strict=True) if t.shape}
         check_given(session.origin, arrays, sizes, signature.name)
     again = KernelCall(call.variant, sizes, operands, outs)
-    again.check_memory()
+    for extents, item in again.in_memory():
+        asked.room(extents, item)
     view = again.view if compiled.is_collapsed else None
     if not is_alike(sizes, view):
         return None
@@ -157,14 +159,13 @@ def _rule(call: KernelCall, compiled: Compiled, session: Session, is_alike: Alik
     for of, what in conditions:
         words.append(what)
         if isinstance(of, Size):
-            _add_number(words, of)
+            words += _words_of(of)
         else:
             words.append(len(of))
             for size, value in of:
-                _add_number(words, size)
-                words.append(value)
+                words += *_words_of(size), value
     for number in (*numbers, *strides):
-        _add_number(words, size_of(number))
+        words += _words_of(size_of(number))
     return tuple(words) if min(words) > -_MOST and max(words) < _MOST else None
 
 
@@ -183,9 +184,10 @@ def _is_sure(size: Size | Values, what: int) -> bool:
     return signs == {False} and least < 0 and what in (IS_LESS, IS_NOT_ZERO)
 
 
-def _add_number(words: list[int], size: Size) -> None:
-    """Add the words of a number."""
-    words.append(len(size.terms))
+@lru_cache(maxsize=1024)
+def _words_of(size: Size) -> Rule:
+    """Return the words of a number: most are in several conditions."""
+    words = [len(size.terms)]
     for factors, coefficient in size.terms:
         words += coefficient, len(factors)
         for atom in factors:
@@ -193,25 +195,19 @@ def _add_number(words: list[int], size: Size) -> None:
                 case Symbol(name):
                     words.append(int(name))
                 case FloorDiv(n, d):
-                    words.append(_DIV)
-                    _add_number(words, n)
-                    _add_number(words, d)
+                    words += _DIV, *_words_of(n), *_words_of(d)
                 case Modulo(n, d):
-                    words.append(_MOD)
-                    _add_number(words, n)
-                    _add_number(words, d)
+                    words += _MOD, *_words_of(n), *_words_of(d)
                 case Min(args):
-                    _add_nested(words, _MIN, args)
+                    words += _nested(_MIN, args)
                 case Max(args):
-                    _add_nested(words, _MAX, args)
+                    words += _nested(_MAX, args)
+    return tuple(words)
 
 
-def _add_nested(words: list[int], what: int, args: Sequence[Size]) -> None:
-    """Add an atom of several numbers as one of two, the second of which is of those left."""
-    words.append(what)
-    _add_number(words, args[0])
-    if len(args) == 2:
-        _add_number(words, args[1])
-    else:
-        words += 1, 1, 1
-        _add_nested(words, what, args[1:])
+def _nested(what: int, args: Sequence[Size]) -> Rule:
+    """Return the words of an atom of several numbers: one of two, the second of those left."""
+    first, *others = args
+    if len(others) == 1:
+        return what, *_words_of(first), *_words_of(others[0])
+    return what, *_words_of(first), 1, 1, 1, *_nested(what, others)

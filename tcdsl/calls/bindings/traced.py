@@ -14,7 +14,7 @@ from typing import Any, Self
 from tcdsl.grammar.proofs.sizes import Size
 
 # What a condition says of a number, and of several beside values; kinds.c has the same.
-IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS, ARE_APART = range(5)
+IS_ZERO, IS_NOT_ZERO, IS_NO_LESS, IS_LESS, ARE_APART, HAVE_ROOM = range(6)
 
 Values = tuple[tuple[Size, int], ...]
 
@@ -34,10 +34,25 @@ class Asked:
         self.conditions[_place(place) - value, IS_ZERO] = None
         return value
 
+    def room(self, extents: Iterable[Extent | int], item: int) -> None:
+        """Ask that an array of these extents has room in memory, as it has in the run.
+
+        item: bytes of an element. Extents are multiplied where the condition is asked: of quotients
+        and remainders the product as a sum has many terms.
+        """
+        numbers = item, *extents
+        if any(isinstance(n, Extent) for n in numbers):
+            self.conditions[tuple([(size_of(n), 1) for n in numbers]), HAVE_ROOM] = None
+
 
 @lru_cache(maxsize=64)
 def _place(place: int) -> Size:
     return Size.symbol(str(place))
+
+
+@lru_cache(maxsize=256)
+def _quotient(n: Size, d: Size) -> Size:
+    return n // d  # that of an image's rows by a stride is in a dozen extents
 
 
 class Extent:
@@ -89,7 +104,7 @@ class Extent:
         return -self if self < 0 else self
 
     def __floordiv__(self, other: Self | int) -> Any:
-        return self._made(self.value // value_of(other), self.size // size_of(other))
+        return self._made(self.value // value_of(other), _quotient(self.size, size_of(other)))
 
     def __rfloordiv__(self, other: int) -> Any:
         return self._made(other // self.value, Size.const(other) // self.size)

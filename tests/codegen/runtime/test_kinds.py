@@ -71,9 +71,29 @@ def test_numbers_are_what_the_language_says(
 
 
 @pytest.mark.parametrize(
+    ("numbers", "has_room"),
+    [
+        ((1, 1 << 51, 0, 1, *X0, 1), False),  # 7 * 2 ** 51
+        ((1, 1 << 49, 0, 1, *X0, 1), True),
+        ((1, 1 << 49, 0, 1, *X0, 8), False),  # what counts as 8
+        ((1, 1 << 49, 0, 1, 0, 0), True),  # of none
+        ((1, 1 << 40, 0, 1, 1, 1 << 40, 0, 1), False),
+    ],
+)
+def test_an_array_has_room(kernels: Kernels, numbers: tuple[int, ...], has_room: bool) -> None:
+    rule = 0, 1, 5, 2, *numbers, *X0, *X0
+    if has_room:
+        installed(kernels, 7, *rule)
+    else:
+        with pytest.raises(ValueError, match="does not give the entry"):
+            installed(kernels, 7, *rule)
+
+
+@pytest.mark.parametrize(
     "rule",
     [
         (),
+        (0, 1, 5, 9, 1, 1, 0, 1, *X0, *X0),
         (0, 0),
         (0, 0, *X0),
         (0, 0, *X0, *X0, 0),

@@ -14,6 +14,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings.traced import (
     ARE_APART,
+    HAVE_ROOM,
     IS_LESS,
     IS_ZERO,
     Asked,
@@ -256,6 +257,29 @@ def test_sizes_apart_are_one_condition() -> None:
     assert (of, what) == (((n.size, 6), (m.size, 3)), ARE_APART)
     assert not are_apart((("N", 6), ("K", 5)), sizes)
     assert [(str(size), what) for size, what in asked.conditions][2:] == [("0 - 6", IS_ZERO)]
+
+
+def test_room_of_an_array_is_one_condition() -> None:
+    asked = Asked()
+    n, m = asked.extent(0, 6), asked.extent(1, 4)
+    asked.room((3, 5), 4)
+    assert not asked.conditions, "whatever the extents are"
+    asked.room((n // 2, m), 4)
+    asked.room((n // 2, m), 4)
+    ((of, what),) = asked.conditions
+    assert what == HAVE_ROOM
+    assert isinstance(of, tuple)
+    assert [(str(size), least) for size, least in of] == [("4", 1), ("0 / 2", 1), ("1", 1)]
+
+
+def test_a_rule_refuses_what_no_memory_holds(made: list[str]) -> None:
+    outer = tc.define("def outer(int8(N) A, int8(M) B) -> (C) { C(i, j) = A(i) + B(j) }")
+    for n in (3, 4, 5):
+        outer(np.ones(n, np.int8), np.ones(n, np.int8))
+    known, large = len(made), np.empty(1 << 26, np.int8)
+    with pytest.raises(tc.AllocationError, match="no memory for output 'C' of shape"):
+        outer(large, large)
+    assert len(made) == known + 1, "the rule does not hold"
 
 
 @pytest.mark.wide
