@@ -1,10 +1,11 @@
-"""Dataclasses whose methods are compiled at their first use.
+"""Dataclasses whose methods are compiled once they have been used a few times.
 
 ``dataclasses.dataclass`` compiles six functions for a class, which takes half a millisecond: of the
 two hundred classes of a first call many never have an instance, and most are never compared, hashed
-or shown. Here the standard library still finds fields, defaults and slots; what it would compile
-then is compiled when somebody asks for it. All else is as there, but that an object is equal to
-itself without a look at its fields, as tuples of them are.
+or shown. Here what it would compile then is compiled when somebody asks for it, and what a few
+objects ask for is done without; fields, defaults and slots the standard library still finds, but
+for plain frozen classes, as nearly all are, of which it takes twice as long. All else is as there,
+but that an object is equal to itself without a look at its fields, as tuples of them are.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import builtins
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from copy import copy
+from functools import cache, partial
 from reprlib import recursive_repr
 from threading import RLock
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
+OFTEN = 5  # uses of a method, from which on it is worth being compiled: most have one or two
 Fields = tuple[dataclasses.Field[Any], ...]
 Method = Callable[..., Any]
 Class = type[Any]
@@ -45,28 +48,23 @@ def _with_methods(given: Class, frozen: bool, slots: bool, eq: bool) -> Class:
     params = "__dataclass_params__"
     bases = [p for b in given.__mro__[1:] if (p := getattr(b, params, None)) is not None]
     is_refused = any(base.frozen != frozen for base in bases)  # by the standard library's words
-    types = given.__annotations__
-    given.__annotations__ = {name: _without_text(t) for name, t in types.items()}
-    with _as_if_not_frozen([] if is_refused else bases):  # it compiles two methods for frozen ones
-        cls: Class = dataclasses.dataclass(
-            init=False, repr=False, eq=False, slots=slots, frozen=frozen and is_refused
-        )(given)
-    cls.__dataclass_params__.frozen = frozen
-    cls.__annotations__ = types
+    cls = _plain(given) if frozen and slots and not is_refused else None
+    if cls is None:
+        cls = _by_library(given, frozen, slots, [] if is_refused else bases, is_refused)
     fields = dataclasses.fields(cls)
-    for f in fields:
-        f.type = types.get(f.name, f.type)
     names = tuple(f.name for f in fields)
     own = set(cls.__dict__)
     if cls.__dict__.get("__hash__", ()) is None and "__eq__" in own:  # the interpreter's None
         own.remove("__hash__")
     methods: dict[str, Any] = {
-        "__init__": _OnUse(_init, cls, fields, frozen, slots),
-        "__repr__": _OnUse(_repr, fields),
+        "__init__": _OnUse(_set_plainly, fields, _init, cls, fields, frozen, slots),
+        "__repr__": _OnUse(None, (), _repr, fields),
     }
     if eq:
-        methods["__eq__"] = _OnUse(_eq, fields)
-        methods["__hash__"] = _OnUse(_hash, fields) if frozen else None
+        compared = [f for f in fields if f.compare]
+        hashed = [f for f in fields if (f.compare if f.hash is None else f.hash)]
+        methods["__eq__"] = _OnUse(_equal_plainly, compared, _eq, compared)
+        methods["__hash__"] = _OnUse(_hash_plainly, hashed, _hash, hashed) if frozen else None
     if frozen:
         methods |= _refusing(cls, names)
     if frozen and slots:
@@ -77,13 +75,89 @@ def _with_methods(given: Class, frozen: bool, slots: bool, eq: bool) -> Class:
     return cls
 
 
+def _by_library(
+    given: Class, frozen: bool, slots: bool, bases: Sequence[Any], is_refused: bool
+) -> Class:
+    """Return a class without methods as the standard library makes it."""
+    types = given.__annotations__
+    given.__annotations__ = {name: _without_text(t) for name, t in types.items()}
+    with _as_if_not_frozen(bases):  # it compiles two methods for frozen ones
+        cls: Class = dataclasses.dataclass(
+            init=False, repr=False, eq=False, slots=slots, frozen=frozen and is_refused
+        )(given)
+    cls.__dataclass_params__.frozen = frozen
+    cls.__annotations__ = types
+    for f in dataclasses.fields(cls):
+        f.type = types.get(f.name, f.type)
+    return cls
+
+
+@dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)
+class _Like:
+    """What the standard library says of a class and a field, whatever its version."""
+
+    field: int
+
+
+def _plain(given: Class) -> Class | None:
+    """Return a frozen class with slots, without methods; None where the library has to look at it.
+
+    That is one with what is no field, with a default that it refuses, without a text of its own, or
+    of another kind of classes than usual.
+    """
+    own = dict(vars(given))
+    types: dict[str, Any] | None = own.get("__annotations__")
+    is_usual = type(given) is type and given.__doc__ is not None and "__slots__" not in own
+    if not is_usual or types is None or not all(map(_is_field, types.values())):
+        return None
+    fields: dict[str, dataclasses.Field[Any]] = {}
+    inherited: list[str] = []
+    for base in given.__mro__[-2:0:-1]:
+        fields |= getattr(base, "__dataclass_fields__", {})
+        slots = vars(base).get("__slots__", ())
+        inherited += [slots] if isinstance(slots, str) else slots
+    for name, t in types.items():
+        default = getattr(given, name, dataclasses.MISSING)
+        if isinstance(default, MemberDescriptorType):
+            default = dataclasses.MISSING
+        is_made = isinstance(default, dataclasses.Field)
+        field: Any = default if is_made else dataclasses.field(default=default)
+        if type(field.default).__hash__ is None:
+            return None
+        field.name, field.type, field._field_type = name, t, _FIELD
+        field.kw_only = field.kw_only is True
+        fields[name] = field
+        own.pop(name, None)
+    if dataclasses.Field in map(type, own.values()):  # one without a type
+        return None
+    params = copy(_Like.__dataclass_params__)  # type: ignore[attr-defined]  # not in its type
+    params.frozen = True
+    for name in ("__dict__", "__weakref__"):
+        own.pop(name, None)
+    own["__qualname__"] = given.__qualname__
+    own["__slots__"] = tuple([name for name in fields if name not in inherited])
+    own["__dataclass_fields__"], own["__dataclass_params__"] = fields, params
+    if "__match_args__" not in own:
+        given_first = [f.name for f in fields.values() if f.init and not f.kw_only]
+        own["__match_args__"] = tuple(given_first)
+    if "__replace__" in vars(_Like):  # since Python 3.13
+        own.setdefault("__replace__", vars(_Like)["__replace__"])
+    return type(given.__name__, given.__bases__, own)
+
+
+_FIELD = dataclasses.fields(_Like)[0]._field_type  # type: ignore[attr-defined]  # as above
+
+
+def _is_field(t: Any) -> bool:
+    """Whether a type is that of a field for sure."""
+    if not isinstance(t, str):
+        return isinstance(t, type)
+    return not ("ClassVar" in t or "InitVar" in t or "KW_ONLY" in t)
+
+
 def _without_text(t: Any) -> Any:
     """Return a type as a field has it meanwhile: texts are searched for words, three times each."""
-    is_plain = isinstance(t, str) and not any(word in t for word in _WORDS)
-    return object if is_plain else t
-
-
-_WORDS = ("ClassVar", "InitVar", "KW_ONLY")  # of what is no field
+    return object if isinstance(t, str) and _is_field(t) else t
 
 
 @contextmanager
@@ -107,20 +181,38 @@ _turn = RLock()
 
 
 class _OnUse:
-    """A method that is made when it is asked for, and stands in this one's place from then on.
+    """A method that is made when it is asked for often, and stands in its place from then on.
 
     Of two threads that ask at once the later one's stays; both are the same.
+
+    plainly: does the same until then, of this, an object, and what the method is given; None: it is
+    made at once. fields: those that it looks at. make, given: what makes the method, and of what.
     """
 
-    def __init__(self, make: Callable[..., Method], *given: Any) -> None:
+    def __init__(
+        self,
+        plainly: Method | None,
+        fields: Sequence[dataclasses.Field[Any]],
+        make: Callable[..., Method],
+        *given: Any,
+    ) -> None:
+        self._plainly, self.fields = plainly, fields
         self._make, self._given = make, given
         self.owner: Class = object
         self.name = ""
+        self._uses = 0
 
     def __get__(self, instance: object, cls: Class) -> Any:
-        method = _of(self.owner, self.name, self._make(*self._given))
+        self._uses += 1
+        if self._plainly is None or self._uses >= OFTEN or not isinstance(instance, self.owner):
+            return self.made().__get__(instance, cls)  # asked of a class it is shown
+        return partial(self._plainly, self, instance)
+
+    def made(self) -> Method:
+        """Return the method, which is there from now on."""
+        method: Method = _of(self.owner, self.name, self._make(*self._given))
         setattr(self.owner, self.name, method)
-        return method.__get__(instance, cls)
+        return method
 
 
 def _of(cls: Class, name: str, method: Any) -> Any:
@@ -195,26 +287,19 @@ def _init(cls: Class, fields: Fields, frozen: bool, slots: bool) -> Method:
     return method
 
 
-def _eq(fields: Fields) -> Method:
-    names = [f.name for f in fields if f.compare]
-    mine, theirs = (_tuple(x, len(names)) for x in ("self", "other"))
+def _eq(fields: Sequence[Any]) -> Method:
+    mine, theirs = (_tuple(x, len(fields)) for x in ("self", "other"))
     lines = (
         "if self is other: return True",
         f"if self.__class__ is other.__class__: return {mine} == {theirs}",
         "return NotImplemented",
     )
-    return _made(["self", "other"], lines, names)
+    return _made(["self", "other"], lines, [f.name for f in fields])
 
 
-def _hash(fields: Fields) -> Method:
-    names = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
-    return _made(["self"], [f"return hash({_tuple('self', len(names))})"], names)
-
-
-def _repr(fields: Fields) -> Method:
-    shown = ", ".join(f"{f.name}={{self.f{n}!r}}" for n, f in enumerate(fields) if f.repr)
-    text = f'return f"{{self.__class__.__qualname__}}({shown})"'
-    return recursive_repr()(_made(["self"], [text], [f.name for f in fields]))
+def _hash(fields: Sequence[Any]) -> Method:
+    lines = [f"return hash({_tuple('self', len(fields))})"]
+    return _made(["self"], lines, [f.name for f in fields])
 
 
 def _tuple(of: str, count: int) -> str:
@@ -253,6 +338,58 @@ def _code(text: str) -> CodeType:
 
 
 # ---- methods that are not
+
+
+def _set_plainly(of: _OnUse, instance: Any, /, *args: Any, **named: Any) -> None:
+    missing, left, others = dataclasses.MISSING, [*reversed(args)], {**named}
+    put = object.__setattr__ if instance.__dataclass_params__.frozen else setattr
+    for f in of.fields:
+        if f.init and left and not f.kw_only:
+            value = left.pop()
+        elif f.init and f.name in others:
+            value = others.pop(f.name)
+        elif f.default is not missing:
+            value = f.default
+        elif f.default_factory is not missing:
+            value = f.default_factory()
+        elif f.init:
+            of.made()(instance, *args, **named)  # which says what is missing
+            return
+        else:
+            continue  # __post_init__ sets it
+        put(instance, f.name, value)
+    if left or others:
+        of.made()(instance, *args, **named)  # which says what is too much
+    elif (post := getattr(instance, "__post_init__", None)) is not None:
+        post()
+
+
+def _equal_plainly(of: _OnUse, instance: Any, other: object) -> Any:
+    if instance is other:
+        return True
+    if instance.__class__ is not other.__class__:
+        return NotImplemented
+    return _values(of, instance) == _values(of, other)
+
+
+def _hash_plainly(of: _OnUse, instance: Any) -> int:
+    return hash(_values(of, instance))
+
+
+def _values(of: _OnUse, instance: Any) -> tuple[Any, ...]:
+    return tuple([getattr(instance, f.name) for f in of.fields])
+
+
+def _repr(fields: Fields) -> Method:
+    names = [f.name for f in fields if f.repr]
+
+    def shown(self: Any) -> str:
+        values = []
+        for name in names:  # no comprehension: objects nest deep, and each would take a frame
+            values.append(f"{name}={getattr(self, name)!r}")  # noqa: PERF401
+        return f"{self.__class__.__qualname__}({', '.join(values)})"
+
+    return recursive_repr()(shown)
 
 
 def _refusing(cls: Class, names: Sequence[str]) -> dict[str, Method]:

@@ -92,11 +92,56 @@ def own(dataclass: Any) -> type[Any]:
     return Own
 
 
-KINDS = pytest.mark.parametrize("make", [plain, frozen, derived, mutable, by_identity, own])
+def described(dataclass: Any) -> type[Any]:
+    @dataclass(frozen=True, slots=True)
+    class Point:
+        """A point."""
+
+        x: int
+        y: "int" = 2
+        hidden: "int | None" = dataclasses.field(default=5, repr=False, compare=False)
+        named: int = dataclasses.field(default=7, kw_only=True)
+        made: int = dataclasses.field(default=9, init=False)
+        seen: "tuple[int, ...]" = dataclasses.field(default_factory=tuple)
+
+        def moved(self) -> Any:
+            return type(self)(self.x + 1)
+
+    return Point
+
+
+def derived_described(dataclass: Any) -> type[Any]:
+    base: Any = described(dataclass)
+
+    class Middle(base):  # type: ignore[misc]
+        __slots__ = ("z",)
+
+    @dataclass(frozen=True, slots=True)
+    class Derived(Middle):
+        """A point that is derived."""
+
+        y: int = 3
+        made: int = 1
+        z: "int" = 4
+
+        def __hash__(self) -> int:
+            return 3
+
+    return Derived
+
+
+KINDS = pytest.mark.parametrize(
+    "make",
+    [plain, frozen, derived, mutable, by_identity, own, described, derived_described],
+)
 
 
 @KINDS
-def test_it_is_made_shown_compared_and_hashed_as_in_the_standard_library(make: Any) -> None:
+@pytest.mark.parametrize("often", [0, ours.OFTEN])
+def test_it_is_made_shown_compared_and_hashed_as_in_the_standard_library(
+    monkeypatch: pytest.MonkeyPatch, make: Any, often: int
+) -> None:
+    monkeypatch.setattr(ours, "OFTEN", often)
     seen = []
     for kind in both(make):
         a, b, c = kind(1), kind(1, y=2), kind(1, 3)
@@ -106,15 +151,26 @@ def test_it_is_made_shown_compared_and_hashed_as_in_the_standard_library(make: A
                 repr(a), a == b, a == c, a != b, a == 1,
                 hash(a) == hash(b) if is_hashed else kind.__hash__ is None,
                 hash(a) if is_hashed else None,
-                kind.__match_args__, str(inspect.signature(kind)),
+                kind.__match_args__,
                 [(f.name, f.default, f.init, f.kw_only) for f in dataclasses.fields(kind)],
                 dataclasses.asdict(a), dataclasses.replace(a, y=8).y, copy.copy(a) == a,
                 copy.deepcopy(a) == a, getattr(kind, "__slots__", None), "__dict__" in dir(a),
+                [refusal(lambda: call(kind)) for call in CALLS],  # noqa: B023
                 kind.__init__.__qualname__, kind.__init__.__module__,
-                [refusal(lambda: kind()), refusal(lambda: kind(1, nothing=2))],  # noqa: B023
+                str(inspect.signature(kind)),
+                [refusal(lambda: call(kind)) for call in CALLS],  # noqa: B023
             )
         )  # fmt: skip
     assert seen[0] == seen[1]
+
+
+CALLS: tuple[Callable[[type[Any]], object], ...] = (
+    lambda kind: kind(),
+    lambda kind: kind(1, nothing=2),
+    lambda kind: kind(1, x=2),
+    lambda kind: kind(y=2, hidden=3),
+    lambda kind: kind(*range(9)),
+)
 
 
 def refusal(call: Callable[[], object]) -> tuple[type[BaseException], str]:
@@ -150,6 +206,61 @@ def test_frozen_ones_are_derived_from_frozen_ones_only(is_frozen: bool) -> None:
         said.append(str(caught.value))
         assert base.__dataclass_params__.frozen is is_frozen
     assert said[0] == said[1]
+
+
+def test_plain_ones_are_made_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_library: list[type[Any]] = []
+    real = ours._by_library
+
+    def seen(given: type[Any], *others: Any) -> type[Any]:
+        by_library.append(given)
+        return real(given, *others)
+
+    monkeypatch.setattr(ours, "_by_library", seen)
+    assert described(ours.dataclass)(1).moved().x == 2
+    assert derived_described(ours.dataclass)(1).z == 4
+    assert not by_library
+    frozen(ours.dataclass)
+    assert len(by_library) == 1, "one without a text"
+
+
+def with_a_list() -> type[Any]:
+    class Wrong:
+        """Its default is shared."""
+
+        x: list = []  # type: ignore[type-arg]  # noqa: RUF012 - it is refused
+
+    return Wrong
+
+
+def without_a_type() -> type[Any]:
+    class Wrong:
+        """A field of no type."""
+
+        y: int
+        x = dataclasses.field(default=3)
+
+    return Wrong
+
+
+def with_slots() -> type[Any]:
+    class Wrong:
+        """What has slots gets none."""
+
+        __slots__ = ("y",)
+        x: int
+
+    return Wrong
+
+
+@pytest.mark.parametrize("make", [with_a_list, without_a_type, with_slots])
+def test_what_the_library_refuses_is_refused_in_its_words(make: Any) -> None:
+    said = [
+        refusal(lambda: dataclass(frozen=True, slots=True)(make()))  # noqa: B023
+        for dataclass in (dataclasses.dataclass, ours.dataclass)
+    ]
+    assert said[0] == said[1]
+    assert issubclass(said[0][0], TypeError | ValueError)
 
 
 def test_frozen_ones_take_no_further_attribute() -> None:
@@ -200,7 +311,7 @@ def test_classes_that_share_the_text_of_a_method_keep_their_names() -> None:
         Turned()  # type: ignore[call-arg]  # what it is about
 
 
-def test_nothing_is_compiled_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_compiled_before_it_is_used_often(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[object] = []
     real = ours._made
 
@@ -210,13 +321,40 @@ def test_nothing_is_compiled_before_it_is_used(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(ours, "_made", seen)
     kind = frozen(ours.dataclass)
-    assert not compiled
-    one = kind(1)
-    kind(2)
+    made = [kind(1, y=n) for n in range(ours.OFTEN - 1)]
+    assert [one.y for one in made] == [*range(ours.OFTEN - 1)]
+    assert made[0] != made[1]
+    assert hash(made[0]) == hash(kind(1, 0))
     assert len(compiled) == 1
-    assert one != kind(2)
-    assert hash(one)
+    for _ in range(ours.OFTEN):
+        assert made[0] == kind(1, 0)
+        assert hash(made[0]) != hash(made[1])
+        assert len({repr(made[0]), repr(made[1])}) == 2
     assert len(compiled) == 3
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_fields_are_set_as_the_class_sets_them(is_frozen: bool) -> None:
+    def noting(dataclass: Any) -> type[Any]:
+        class Noting:
+            def __setattr__(self, name: str, value: object) -> None:
+                noted.append((name, value))
+                object.__setattr__(self, name, value)
+
+        base = Noting if not is_frozen else object
+
+        @dataclass(frozen=is_frozen)
+        class Point(base):  # type: ignore[misc, valid-type]
+            x: int
+            y: int = 2
+
+        return Point
+
+    seen = []
+    for kind in both(noting):
+        noted: list[tuple[str, object]] = []
+        seen.append((kind(1).x, [*noted]))
+    assert seen[0] == seen[1]
 
 
 def test_threads_that_use_a_class_first_at_once_get_the_same() -> None:
