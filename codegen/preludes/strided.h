@@ -3,13 +3,19 @@
 #define TC_STRIDED_H
 
 /* ---- tc_near_4: elements [first, behind) of a tensor that has [begin, end), all seen from base: those
- * that it has are copied into room, and where base is then is given. The others have no values. */
+ * that it has are copied into room, and where base is then is given. The others have no values. Of
+ * each pitch elements only width are needed, from first on. A call would leave no vector in its
+ * register around it. */
 #define TC_NEAR(B)                                                                                \
-  __attribute__((noinline, unused)) static const void *tc_near_##B(void *room, const void *base, tc_i64 first,      \
-                                                                   tc_i64 behind, tc_i64 begin, tc_i64 end) {       \
-    const tc_i64 low = first < begin ? begin : first, high = behind > end ? end : behind;         \
+  TC_FN const void *tc_near_##B(void *room, const void *base, tc_i64 first, tc_i64 behind, tc_i64 begin,            \
+                                tc_i64 end, tc_i64 pitch, tc_i64 width) {                         \
     char *to = (char *)((tc_i64)room - first * B);                                                \
-    if (low < high) __builtin_memcpy(to + low * B, (const char *)base + low * B, (high - low) * B); \
+    const tc_i64 step = pitch > width ? pitch : width, last = behind < end ? behind : end;        \
+    for (tc_i64 at = first; at < last; at += step)                                                \
+      for (tc_i64 i = at < begin ? begin : at; i < at + width && i < last; i++) {                 \
+        __builtin_memcpy(to + i * B, (const char *)base + i * B, B);                              \
+        __asm__ volatile("");                                                                     \
+      }                                                                                           \
     return to;                                                                                    \
   }
 TC_NEAR(4) TC_NEAR(8)

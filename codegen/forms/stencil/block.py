@@ -195,7 +195,7 @@ class Block:
             ends = [Var(walk.names.fresh(n), I64) for n in ("first", "behind")]
             near = Var(walk.names.fresh("near"), kind)
             size = begin.type.dtype.size_bytes
-            args = walk.room(place), begin, *ends, reach.begin, reach.end
+            args = walk.room(place), begin, *ends, *reach.params
             copy = Call(f"tc_near_{size}", args, kind)
             is_inside = b.all_of(
                 b.compare(">=", ends[0], reach.begin), b.compare("<=", ends[1], reach.end)

@@ -1,6 +1,6 @@
 """Blocks at borders whose loads are whole vectors, of which a mask keeps the lanes that exist.
 
-    const float *near = from < 0 || to > total ? tc_near_4(room, I, from, to, total) : I;
+    const float *near = from >= 0 && to <= total ? I : tc_near_4(room, I, from, to, total, ..);
     x = tc_masked_v8f32(tc_load_v8f32(near + ..), mask)
 
 Where masks have no registers of their own a load under one takes up to ten times as long as one of
@@ -16,9 +16,11 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
+from tcdsl.codegen.program.affine import affine_of
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.types import typed
 
 LINE = 64  # bytes: where what lies in the workspace begins
 
@@ -28,7 +30,8 @@ class Reach:
     """What a block may read, in elements from where the outer indices have it begin.
 
     first, behind: the least element and the one behind the last, at the variables of row and lane.
-    begin, end: of the tensor. span: how many elements lie between first and behind at most.
+    begin, end: of the tensor. span: how many elements lie between first and behind at most. Of each
+    line of so many elements as pitch says it may read width, from first on.
     """
 
     first: Expr
@@ -36,6 +39,13 @@ class Reach:
     begin: Expr
     end: Expr
     span: Expr
+    pitch: Expr
+    width: int
+
+    @property
+    def params(self) -> tuple[Expr, ...]:
+        """What a copy is told beside first and behind."""
+        return self.begin, self.end, self.pitch, b.c64(self.width)
 
 
 def is_near(ctx: Context, stencil: Stencil, place: Place) -> bool:
@@ -50,11 +60,13 @@ def is_near(ctx: Context, stencil: Stencil, place: Place) -> bool:
     if buffer.dtype.is_half or ctx.operands.memory_dtype(place.tensor).bits != stencil.bits:
         return False
     homes = {ctx.operands.buffer(s.target).home for s in stencil.statements}
-    reads = [
-        r for s in stencil.statements for r in s.reads() if r.subs and r.tensor == place.tensor
-    ]
-    places = {place_of(ctx, r.tensor, r.subs) for r in reads}
+    places = {place_of(ctx, r.tensor, r.subs) for r in _reads(stencil, place)}
     return buffer.home not in homes and places == {place}
+
+
+def _reads(stencil: Stencil, place: Place) -> list[typed.Read]:
+    reads = (r for s in stencil.statements for r in s.reads())
+    return [r for r in reads if r.subs and r.tensor == place.tensor]
 
 
 def reach_of(
@@ -73,26 +85,38 @@ def reach_of(
     taps = {name: (values[0], values[-1]) for name, values in stencil.taps}
     lane = stencil.lane.name
     inner = {lane, *taps, *((stencil.row.name,) if stencil.row is not None else ())}
+    along = affine_of(_reads(stencil, place)[0].subs[-1])  # the tensor's lines
+    assert along is not None, "subscripts are affine"
+    vector = width = lanes * (place.step(lane).constant or 1)
     least: list[Expr] = [size(place.const)]
     most: list[Expr] = [size(place.const)]
-    span: list[Expr] = [b.c64(lanes * (place.step(lane).constant or 1))]
+    spans: list[Expr] = []
     before: Expr = b.c64(0)
     for name, step in place.terms:
         if name not in inner:
             before = b.add(before, b.mul(index[name], size(step)))
             continue
         low, high = taps.get(name, (0, shift.get(name, 0)))
-        ends = _ends(ctx, step, low, high)
-        span.append(b.sub(ends[1], ends[0]))
+        k = along.coefficient(name)
+        left, right = min(k * low, k * high), max(k * low, k * high)
+        up, down = _ends(ctx, step - k, low, high)
+        width += right - left
+        spans.append(b.sub(down, up))
         if name in index and name not in taps:
             at = b.mul(index[name], size(step))
             least.append(at)
             most.append(at)
-        least.append(ends[0])
-        most.append(ends[1])
-    total = b.mul(*(size(x) for x in ctx.operands.buffer(place.tensor).shape))
+        least += [b.c64(left), up]
+        most += [b.c64(right), down]
+    shape = [size(x) for x in ctx.operands.buffer(place.tensor).shape]
     return Reach(
-        b.add(*least), b.add(*most, span[0]), b.sub(0, before), b.sub(total, before), b.add(*span)
+        b.add(*least),
+        b.add(*most, vector),
+        b.sub(0, before),
+        b.sub(b.mul(*shape), before),
+        b.add(*spans, width),
+        shape[-1],
+        width,
     )
 
 
