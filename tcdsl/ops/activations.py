@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.over import over
 from tcdsl.ops.rules import floating, floats
 from tcdsl.ops.spatial import without_rest
-from tcdsl.ops.strides import in_c_order
+from tcdsl.ops.strides import Laid, Shape, Strides, in_c_order, strides_of_result
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -186,7 +186,13 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @cache
 def _glu(rank: int, dim: int) -> Op:
     text = f"{ops.text('glu')}\n{ops.text('glu_vjp')}"
-    return op_of_text(over(text, rank, (dim,)), types=floats("glu_cpu"), vjp="glu_vjp")
+
+    def order(shape: Shape, operands: Sequence[Laid]) -> Strides | None:
+        strides = operands[0].strides  # a half lies as both do
+        return strides_of_result(shape, [Laid(shape, strides[:dim] + strides[dim + 1 :])])
+
+    made = over(text, rank, (dim,))
+    return op_of_text(made, types=floats("glu_cpu"), vjp="glu_vjp", order=order)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

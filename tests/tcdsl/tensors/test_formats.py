@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tcdsl import library, nn
@@ -88,3 +89,28 @@ def test_formats_are_objects_of_one_name() -> None:
             call(memory_format="channels_last")
     with pytest.raises(TypeError, match="takes one argument"):
         x.is_contiguous(tc.channels_last, 1)
+
+
+@pytest.mark.torch
+def test_gated_halves_lie_as_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t, layers in ((tc, nn), (torch, torch.nn)):
+        x = t.arange(72.0).reshape(2, 4, 3, 3) / 9 - 4
+        last = x.contiguous(memory_format=t.channels_last)
+        made = [
+            layers.functional.glu(given, dim)
+            for given, dim in (
+                (x, 1),
+                (last, 1),
+                (x.permute(3, 1, 0, 2), 1),
+                (x[0, :, :, 0].t(), 1),
+            )
+        ]
+        last.requires_grad_()
+        layers.functional.glu(last, 1).sum().backward()
+        made.append(last.grad)
+        found.append([(m.stride(), np.asarray(m.detach())) for m in made])
+    for (ours, values), (theirs, wanted) in zip(*found, strict=True):
+        assert ours == theirs
+        np.testing.assert_allclose(values, wanted, 1e-5, 1e-6)
