@@ -226,8 +226,7 @@ class Block:
     ) -> Expr:
         """Return lanes elements; outside of the region fill, or zero."""
         walk = self.walk
-        place = place_of(walk.ctx, read.tensor, read.subs)
-        assert place is not None, "subscripts are affine"
+        place = walk.place(read)
         row = walk.stencil.row
         indices = numbers_of(walk.ctx).fact("indices", read, lambda: indices_of(read))
         level = self.level
@@ -256,7 +255,7 @@ class Block:
         fill: typed.Lit | None,
     ) -> Expr:
         walk = self.walk
-        stored = walk.operands.memory_dtype(place.tensor)
+        stored = walk.stored(place)
         if read.dtype.is_integer and read.dtype.bits < stored.bits:  # a place, lanes hold it
             ends = (b.c64(0), b.c64(walk.lanes)) if region is None else self.ends(region)
             t = Vector(read.dtype, walk.lanes)

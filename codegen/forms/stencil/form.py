@@ -23,6 +23,7 @@ from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.planned import Plan
 from tcdsl.codegen.forms.stencil.ahead import rows_ahead
 from tcdsl.codegen.forms.stencil.cost import beyond, point_ns
+from tcdsl.codegen.forms.stencil.framed import FramedNest, frame_of
 from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
 from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.lines import Cut
@@ -186,6 +187,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     plan = Plan(ctx)
     height = plan.keep("height", cut.unit_rows)
     cut = replace(cut, unit_rows=height.in_phase)
+    frame = frame_of(ctx, widest, cut) if len(pieces) == 1 else None
     nests: list[StencilNest] = []
     functions, phases = [], []
     for p, *other in paired(pieces):
@@ -199,6 +201,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
             if ctx.machine.has_few_registers:  # for the points of two
                 own = replace(own, rows=min(few, _FEW_ROWS))
             nests.append(PairNest(p, other[0], own, names))
+        elif frame is not None:
+            nests.append(FramedNest(p.ctx, p.stencil, own, frame))
         else:
             nests.append(StencilNest(p.ctx, p.stencil, own, names))
         for statement in (x for q in (p, *other) for x in q.stencil.statements):
@@ -222,6 +226,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     phases.append(Phase(name, units, reduce(partial(b.arith, "+"), costs)))
     words = ["stencil", f"{rows}x{vectors}"]
     words += ["+ epilogue"] if widest.later else []
+    words += ["in a frame"] if frame is not None else []
     words += ["in turns"] if len(pieces) > 1 else []
     return Lowered(
         title=" ".join(words),

@@ -327,15 +327,16 @@ def _is_kept(ctx: Context, s: Statement, e: typed.Expr, given: tuple[Bound, ...]
     if not is_unsafe(ctx, s, e):
         return True
     unsafe = [x for x in reads_of(e) if is_unsafe(ctx, s, x)]
-    return all(any(_follows(y, x) for x in given) for r in unsafe for y in _sides(ctx, s, r))
+    sides = (y for r in unsafe for y, is_proven in borders_of(ctx, s, r) if not is_proven)
+    return all(any(_follows(y, x) for x in given) for y in sides)
 
 
 def _follows(wanted: Bound, given: Bound) -> bool:
     return wanted.terms == given.terms and is_nonnegative(wanted.const - given.const)
 
 
-def _sides(ctx: Context, s: Statement, read: typed.Read) -> Iterator[Bound]:
-    """Yield the bounds of a read that the ranges alone do not prove."""
+def borders_of(ctx: Context, s: Statement, read: typed.Read) -> Iterator[tuple[Bound, bool]]:
+    """Yield the bounds of a read, and whether the ranges alone prove them."""
     dims = {r.name: r for r in s.ranges}
     for sub, extent in zip(read.subs, ctx.operands.buffer(read.tensor).shape, strict=True):
         a = affine_of(sub)
@@ -343,8 +344,7 @@ def _sides(ctx: Context, s: Statement, read: typed.Read) -> Iterator[Bound]:
         for sign, const in ((1, a.const), (-1, extent - 1 - a.const)):
             terms = tuple(sorted((n, sign * k) for n, k in a.terms))
             least, _ = Affine(terms, const).ends(dims)
-            if not is_nonnegative(ctx.bind(least)):
-                yield Bound(terms, ctx.bind(const))
+            yield Bound(terms, ctx.bind(const)), is_nonnegative(ctx.bind(least))
 
 
 def bare(ctx: Context, s: Statement, e: typed.Expr) -> typed.Expr:

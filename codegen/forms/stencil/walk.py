@@ -8,7 +8,7 @@ from dataclasses import field
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.near import LINE, reach_of
-from tcdsl.codegen.forms.stencil.problem import Place, Stencil, asks_memory, is_woven
+from tcdsl.codegen.forms.stencil.problem import Place, Stencil, asks_memory, is_woven, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Pointer, Stmt, Var
 from tcdsl.codegen.loops.names import numbered
@@ -18,6 +18,8 @@ from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.fresh import fresh
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
 
 Region = frozenset[Bound]  # lanes in which all of these hold
 
@@ -59,6 +61,16 @@ class Spot:
     shift: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """A read whose elements lie in the workspace: its place there, from where pointer shows to."""
+
+    read: typed.Read
+    place: Place
+    pointer: Var
+    dtype: DType
+
+
 class Walk:
     """What all points of a nest share: how memory is reached, what is computed before loops.
 
@@ -93,6 +105,7 @@ class Walk:
         self.asks_memory = asks_memory(ctx, stencil)
         self.most = dict(most or {})
         self.rooms: dict[str, tuple[Expr, Expr]] = {}  # by tensor: where it begins, its bytes
+        self.framing: Framing | None = None
 
     # ---- bounds
 
@@ -152,8 +165,24 @@ class Walk:
 
     # ---- memory
 
+    def place(self, read: typed.Read) -> Place:
+        """Return the address of a read's elements."""
+        if self.framing is not None and read == self.framing.read:
+            return self.framing.place
+        found = place_of(self.ctx, read.tensor, read.subs)
+        assert found is not None, "subscripts are affine"
+        return found
+
+    def stored(self, place: Place) -> DType:
+        """Return the type of elements in memory."""
+        if self.framing is not None and place == self.framing.place:
+            return self.framing.dtype
+        return self.operands.memory_dtype(place.tensor)
+
     def pointer(self, place: Place) -> Var:
         """Return where a tensor's elements begin for the outer indices: declared once a unit."""
+        if self.framing is not None and place == self.framing.place:
+            return self.framing.pointer
         inner = {self.stencil.lane.name, *(t for t, _ in self.stencil.taps)}
         if self.stencil.row is not None:
             inner.add(self.stencil.row.name)

@@ -215,7 +215,7 @@ def test_factors_that_registers_do_not_hold_stay_in_memory() -> None:
 
 def test_units_leave_no_rest_that_is_less_than_a_block() -> None:
     """Else rows at borders would go one by one: 26 of them in blocks of 4, of few images."""
-    sizes = {"N": 1, "C": 3, "H": 26, "W": 9, "KH": 5, "KW": 5}
+    sizes = {"N": 1, "C": 3, "H": 26, "W": 7, "KH": 5, "KW": 5}
     text = tcdsl.define(given(DEPTHWISE, P=2)).text(sizes)
     assert "[stencil 4x1]" in text
     assert text.count("step = h + 4 - h_at;") == 2
