@@ -66,6 +66,12 @@ class Frame:
     lanes: _Side
     height: int
     pitch: int
+    begin: int  # the column of the image that the first of a frame is
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """The first column of a frame that the image has, and the one behind the last."""
+        return max(0, -self.begin), min(self.pitch, self.lanes.extent - self.begin)
 
     @property
     def count(self) -> int:
@@ -98,7 +104,13 @@ def frame_of(ctx: Context, s: Stencil, cut: Cut) -> Frame | None:
     if sides is None or sides[1].extent < lanes or sides[1].step != 1 or sides[1].stride != 1:
         return None
     height = sides[0].step * (min(rows, extent) - 1) + sides[0].spread + 1
-    frame = Frame(read, fill, *sides, height, width + sides[1].spread)
+    first = ctx.bind(s.lane.low).constant
+    assert first is not None, "sizes are known"
+    begin = sides[1].const + first + sides[1].low
+    frame = Frame(read, fill, *sides, height, width + sides[1].spread, begin)
+    left, right = frame.seen
+    if right - left < lanes:  # its lines are copied by whole vectors
+        return None
     copied = frame.count / (min(rows, extent) * width)  # times that a point of the image is
     inside = max(0, ceil(extent / cut.rows) - 2) * max(0, ceil(width / lanes) - 2)
     at_borders = 1 - inside / (ceil(extent / cut.rows) * ceil(width / lanes))
@@ -213,10 +225,7 @@ class FramedNest(StencilNest):
         source = b.pointer(self.local("source"), framing.dtype, const=True)
         place = place_of(self.ctx, frame.read.tensor, frame.read.subs)
         assert place is not None, "its steps are known"
-        first = self.ctx.bind(self.lane.low)
-        assert first.constant is not None, "sizes are known"
-        begin = lanes.const + first.constant + lanes.low  # the column of the frame's first element
-        left, right = max(0, -begin), min(pitch, lanes.extent - begin)
+        begin, (left, right) = frame.begin, frame.seen
         fixed = place.const - rows.const * rows.stride - lanes.const
         size = self.ctx.operands.size
 

@@ -81,6 +81,20 @@ def test_a_frame_changes_no_result() -> None:
     differential(cases, 50, *narrower(32))
 
 
+def test_frames_that_hardly_see_the_image_are_none() -> None:
+    """A line's copy is whole vectors: with fewer columns it went beyond the image and the frame."""
+    cases = []
+    for left in (-60, -36, -33, -30, 18, 22, 24, 27, 30):
+        text = f"""def f(float(C,H,W) I, float(C,7,7) K) -> (O) {{
+          O(c, h, w) +=! pad(I(c, h + i - 3, w + j + {left}), 0) * K(c, i, j)
+            where h in 0:20, w in 0:32
+        }}""".replace("+ -", "- ")
+        p = problem(text, rand(2, 20, 28), rand(2, 7, 7))
+        assert ("in a frame]" in emitted(p)) == (left in (-30, 18))
+        cases.append(Case(p, exact=True))
+    differential(cases, 50, *narrower(32))
+
+
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_nothing_outside_of_an_image_is_read(place: str) -> None:
     with between_pages(PROBLEMS["square"], "before" if place == "before" else "after") as p:
