@@ -107,7 +107,7 @@ def with_packing(ctx: Context, panel: Panel, g: Blocking, lowered: Lowered, loop
         functions=(*lowered.functions, function),
         ahead=(phase,),
         ahead_of=loop,
-        kept_bytes=_kept_bytes(panel),
+        kept_bytes=_kept_bytes(panel, panel.extents()),
         kept_param=ctx.param_base,
         params_used=1,
     )
@@ -121,7 +121,7 @@ def packed_together(ctx: Context, panel: Panel, g: Blocking, lowered: Lowered) -
         title=lowered.title.replace("packed", "together packed"),
         functions=(*lowered.functions, function),
         phases=(phase, *lowered.phases),
-        shared_bytes=_kept_bytes(panel),
+        shared_bytes=_kept_bytes(panel, panel.extents()),
     )
 
 
@@ -145,8 +145,8 @@ def _bytes(x: Extents) -> Expr:
     return b.mul(x.n, x.k, x.bytes)
 
 
-def _kept_bytes(panel: Panel) -> Expr:
-    return b.add(_bytes(panel.extents()), panel.slack_bytes)
+def _kept_bytes(panel: Panel, x: Extents) -> Expr:
+    return b.add(_bytes(x), panel.slack_bytes)
 
 
 # ---- of sizes that a plan knows
@@ -184,7 +184,7 @@ def planned_packing(
     read = own.let("parts", b.plan_param(param))
     function = packing_ahead(panel, g, read, [*prologue, *own.stmts])
     is_kept = b.compare("==", planned.pack_b, AHEAD)
-    count = b.select(is_kept, b.add(_bytes(x), panel.slack_bytes), b.c64(0))
+    count = b.select(is_kept, _kept_bytes(panel, x), b.c64(0))
     plan = (
         *where.stmts,
         b.set_param(param, parts),
