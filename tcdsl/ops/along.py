@@ -39,13 +39,16 @@ def _along(name: str, input: Tensor, dim: int | None) -> Tensor:
     return found
 
 
-def _implicit_dim(name: str, rank: int) -> int:
-    """Return the dimension that a call without one means, as nn.functional has always had it."""
+def _implicit_dim(name: str, rank: int, stacklevel: int = 4) -> int:
+    """Return the dimension that a call without one means, as nn.functional has always had it.
+
+    stacklevel: of who calls softmax or its like, as `warnings.warn` counts from here.
+    """
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
     return 0 if rank in (0, 1, 3) else 1
 
@@ -67,7 +70,7 @@ def log_softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = 
 def softmin(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """Return the softmax of what is negative."""
     if dim is None:
-        dim = _implicit_dim("softmin", input.ndim)
+        dim = _implicit_dim("softmin", input.ndim, 3)
     return softmax(-input, dim, dtype=dtype)
 
 

@@ -77,3 +77,10 @@ def test_errors_are_pytorchs() -> None:
         with pytest.raises(kind) as caught:
             eval(call)
         assert (type(caught.value), str(caught.value)) == (kind, words), call
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_a_dimension_that_was_not_said_warns_where_it_was_not(name: str) -> None:
+    with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name}") as found:
+        getattr(F, name)(X)
+    assert [w.filename for w in found] == [__file__]
