@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _pythons = warnings.showwarning
 EXIT_FAULT, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+_IMPORTED = {"scikit-learn": "sklearn"}  # packages that are imported by another name
 
 
 class CommandGroup(click.Group):
@@ -98,6 +100,13 @@ def check_writable(path: Path, option: str) -> None:
         raise click.UsageError(f"{option}: there is no folder '{path.parent}'")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise click.UsageError(f"{option}: '{path}' cannot be written")
+
+
+def check_installed(*packages: str) -> None:
+    """Refuse what needs packages of `tcdsl[demo]` that are missing, before anything is computed."""
+    missing = [p for p in packages if find_spec(_IMPORTED.get(p, p)) is None]
+    if missing:
+        raise click.ClickException(f'this needs {" and ".join(missing)}: pip install "tcdsl[demo]"')
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tcdsl.cli.app import CACHE, JSON, check_writable, main, print_json, say, time_span
+from tcdsl.cli.app import (
+    CACHE,
+    JSON,
+    check_installed,
+    check_writable,
+    main,
+    print_json,
+    say,
+    time_span,
+)
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.rows import TrialRow
@@ -73,6 +82,7 @@ def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> 
 
     if plot is not None:
         check_writable(plot, "--plot")
+        check_installed("matplotlib")
     database = _database(cache)
     found = find(database, problem)
     records = trials(database, found)

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, check_writable, let_blas_sleep, main, time_span
+from tcdsl.cli.app import (
+    CACHE,
+    check_installed,
+    check_writable,
+    let_blas_sleep,
+    main,
+    time_span,
+)
 
 
 @main.command("demo")
@@ -32,6 +39,7 @@ def demo_command(seconds: float, plot: Path, cache: Path | None) -> None:
     Takes about a minute.
     """
     check_writable(plot, "--plot")
+    check_installed("matplotlib", "scikit-learn")
     let_blas_sleep()
     click.echo("a layer is checked, compiled, tuned and timed, then a classifier is trained\n")
     from tcdsl.tools.demo import demo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,16 @@ def test_cache_show_draws_the_history(files: Path) -> None:
     tcdsl("autotune", files / "fc.tc", "--sizes", SIZES, "--trials", 1, *cache, "--quiet")
     tcdsl("cache", "show", "fcrelu", *cache, "--plot", files / "history.png")
     assert (files / "history.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", [("demo",), ("cache", "show", "fcrelu", "--plot", "h.png")])
+def test_what_the_extra_brings_is_asked_for_first(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = tcdsl(*command, code=1)
+    assert result.output == 'Error: this needs matplotlib: pip install "tcdsl[demo]"\n'
 
 
 def test_an_unknown_problem_is_an_error(files: Path) -> None:
