@@ -7,6 +7,9 @@ aim in milliseconds by the wall. Each row, or group of rows under one name, is a
 `cold` ones have a cache folder in which nothing lies but what every program needs (the launcher,
 what is known of the compiler), `warm` ones one that the same process has filled before. A batch
 size that is new to a model costs what its first step takes longer than the steps after it.
+A new size is one that the process before had too, and may have compiled an
+executable for; "size that no process had" is new to the machine; both contain
+the work itself, which the rows behind them show.
 Python's bytecode is there before, as `pip install` leaves it; until November 29, 2026 the first
 rows in a fresh clone made it, 50 to 80 ms of a cold linear layer or convolution.
 
@@ -56,13 +59,13 @@ def rows() -> Iterator[Row]:
         yield Row(f"warm {name}, first kernel", runs.run_first, name, True, {})
     for name in PROGRAMS:
         yield Row(f"warm {name}", runs.run_define, name, True, {"define and first call": 3})
+    new = ("new size", "size that no process had")
     for name in PROGRAMS:
-        yield Row(name, runs.run_new_size, name, True, {"new size": 0.3})
+        yield Row(name, runs.run_new_size, name, True, dict.fromkeys(new, 0.3))
     layers = {"add": 60, "linear": 60, "conv": 150, "conv stride 2": 150}
     for name in layers:
-        yield Row(
-            f"gradient of {name}", runs.run_new_size_of_gradient, name, True, {"new size": 0.5}
-        )
+        aims = dict.fromkeys(new, 0.5)
+        yield Row(f"gradient of {name}", runs.run_new_size_of_gradient, name, True, aims)
     for name, ms in layers.items():
         yield Row(f"cold {name}", runs.run_cold, name, False, {"exact": ms, "generic": ms})
     aims = {"exact": layers["linear"], "generic": layers["linear"]}
@@ -114,16 +117,16 @@ class Processes:
             self._known[key] = cache = self._folder / f"cache-{len(self._known)}"
             shutil.copytree(self._ready, cache)
             if row.is_warm:
-                list(self._in(cache, row))
+                list(self._in(cache, row, runs.FILLING))
         yield from self._in(cache, row)
 
-    def _in(self, cache: Path, row: Row) -> Iterator[Clocked]:
+    def _in(self, cache: Path, row: Row, *how: str) -> Iterator[Clocked]:
         cache.mkdir(mode=0o700, exist_ok=True)
         environment = os.environ | {"TCDSL_CACHE": str(cache)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles all modules
         if self._threads:
             environment["TCDSL_THREADS"] = str(self._threads)
-        command = [sys.executable, runs.__file__, row.run.__name__, row.program]
+        command = [sys.executable, runs.__file__, row.run.__name__, row.program, *how]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env=environment
         ) as process:
@@ -155,7 +158,7 @@ def table(only: str, threads: int, path: Path | None) -> int:
 
     load, loop, failed = [os.getloadavg()[0]], loop_ms(), 0
     print(f"load {load[0]:.1f}, a million turns of Python {loop:.0f} ms")
-    shown = Table("", 48, HEADS)
+    shown = Table("", 52, HEADS)
     found: list[Clocked] = []
     report = {**facts(), "load": load, "loop_ms": loop, "rows": found}
     with tempfile.TemporaryDirectory() as folder:
