@@ -317,7 +317,7 @@ def _stopping(kind: Any) -> None:
 
 
 if __name__ == "__main__":
-    _, named, of, *_ = sys.argv
+    named, of = sys.argv[1:3]
     globals()[named](lambda **step: print(json.dumps(step), flush=True), of)
     from tcdsl.calls.bindings import aside
 
