@@ -23,6 +23,7 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
 from tcdsl.codegen.toolchain.spare import later
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -32,43 +33,46 @@ if TYPE_CHECKING:
     from tcdsl.codegen.program.program import Program
 
 
-class Binding:
-    """A definition bound to types, on a machine; `Variant` says which executable serves which call.
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A definition and what it is bound to.
 
-    machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
-    GPUs of the same description share a variant. is_deterministic: see `Spec`. identity: the
-    definition and its types as text, by which later processes find what was chosen and compiled;
-    without it nothing is kept. checked: the definition; or what checks it, where its signature is
-    known, which is all that calls ask where the executable is. shared: gives the executables of all
-    ranks, where the definition is pointwise or along rows.
+    checked : the definition; or what checks it, where its signature is known, which is all that
+        calls ask where the executable is.
+    machine : the CPU; or a GPU: all GPUs of the same description share a variant.
+    threads : that a call may use; 0 on a GPU.
+    is_deterministic : see `Spec`.
+    identity : the definition and its types as text, by which later processes find what was chosen
+        and compiled; without it nothing is kept.
+    shared : gives the executables of all ranks, where the definition is pointwise or along rows.
     """
 
-    def __init__(
-        self,
-        checked: CheckedDef | Callable[[], CheckedDef],
-        machine: Machine | Gpu,
-        threads: int,
-        *,
-        is_deterministic: bool = False,
-        identity: str | None = None,
-        signature: Signature | None = None,
-        shared: Callable[[Any], RankFree] | None = None,
-    ) -> None:
+    checked: CheckedDef | Callable[[], CheckedDef]
+    machine: Machine | Gpu
+    threads: int
+    is_deterministic: bool = False
+    identity: str | None = None
+    signature: Signature | None = None
+    shared: Callable[[Any], RankFree] | None = None
+
+
+class Binding:
+    """A definition bound to types and a machine; `Variant`: which executable serves which call."""
+
+    def __init__(self, bound: Bound) -> None:
         self._lock = Lock()
-        self._checked = checked
-        self._signature = signature
+        self._checked, self._signature = bound.checked, bound.signature
         self._program: Program | None = None
-        self.identity = identity
-        self.name = self.checked.name if signature is None else signature.name
+        self.identity, self.machine = bound.identity, bound.machine
+        self.name = (self._signature or self.checked).name
         self._index: Index | None = None
-        if identity is not None and isinstance(machine, Machine):
-            self._index = Index(identity, self.name, machine)
-        self._made = Executables(self.name, lambda: self.program, machine, self._index)
-        self._shared = shared
+        if self.identity is not None and isinstance(self.machine, Machine):
+            self._index = Index(self.identity, self.name, self.machine)
+        self._made = Executables(self.name, lambda: self.program, self.machine, self._index)
+        self._shared = bound.shared
         self._rank_free: RankFree | None = None
-        self.machine = machine
-        self.threads = threads
-        self.is_deterministic = is_deterministic
+        self.threads = bound.threads
+        self.is_deterministic = bound.is_deterministic
 
     @property
     def checked(self) -> CheckedDef:

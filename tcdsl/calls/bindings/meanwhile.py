@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.aside import LIBRARY, Aside, packed
+from tcdsl.calls.bindings.binding import Bound
 from tcdsl.calls.bindings.executables import Compiled, Sizes
 from tcdsl.calls.bindings.ownsizes import LISTED, OwnSizes, Seen, count_of
-from tcdsl.calls.bindings.rankfree import RankFree
-from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.codegen.library import functions
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.stack import stack_for
-from tcdsl.grammar.types.typed import CheckedDef
 
 Layouts = tuple[Layout, ...]
 
@@ -49,31 +45,10 @@ class _Begun:
 
 
 class Meanwhile(OwnSizes):
-    """A binding, its executables for all sizes, and how they come about.
+    """A binding, its executables for all sizes, and how they come about."""
 
-    shared: see `Binding`.
-    """
-
-    def __init__(
-        self,
-        checked: CheckedDef | Callable[[], CheckedDef],
-        machine: Machine | Gpu,
-        threads: int,
-        *,
-        is_deterministic: bool = False,
-        identity: str | None = None,
-        signature: Signature | None = None,
-        shared: Callable[[Any], RankFree] | None = None,
-    ) -> None:
-        super().__init__(
-            checked,
-            machine,
-            threads,
-            is_deterministic=is_deterministic,
-            identity=identity,
-            signature=signature,
-            shared=shared,
-        )
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
         self._is_expected = False  # those came from `expect`: they may have no executable yet

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from tcdsl.calls.bindings.binding import Binding
+from tcdsl.calls.bindings.binding import Binding, Bound
 from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.index import ForAll
-from tcdsl.calls.bindings.rankfree import RankFree
-from tcdsl.calls.bindings.signature import Signature
 from tcdsl.codegen.library.load import Loaded
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
 from tcdsl.codegen.toolchain.spare import later
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.text.stack import stack_for
-from tcdsl.grammar.types.typed import CheckedDef
 
 LISTED = {"convolution", "convolution_weights"}  # of exact sizes: taps are listed
 ASKED = 15  # sizes of which the model is asked whether that for all suits them
@@ -52,31 +47,10 @@ class Seen:
 
 
 class OwnSizes(Binding):
-    """A binding and the executables whose sizes are constants, but for those that they leave open.
+    """A binding and the executables whose sizes are constants, but those that they leave open."""
 
-    shared: see `Binding`.
-    """
-
-    def __init__(
-        self,
-        checked: CheckedDef | Callable[[], CheckedDef],
-        machine: Machine | Gpu,
-        threads: int,
-        *,
-        is_deterministic: bool = False,
-        identity: str | None = None,
-        signature: Signature | None = None,
-        shared: Callable[[Any], RankFree] | None = None,
-    ) -> None:
-        super().__init__(
-            checked,
-            machine,
-            threads,
-            is_deterministic=is_deterministic,
-            identity=identity,
-            signature=signature,
-            shared=shared,
-        )
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
         self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
         self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
         self._never_open: Spec | None = None  # the last one that was seen to be slower than exact

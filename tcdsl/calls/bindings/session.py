@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings import signature as signatures
+from tcdsl.calls.bindings.binding import Bound
 from tcdsl.calls.bindings.fitting import check_shapes, sizes_of, types_of
 from tcdsl.calls.bindings.identity import identity_of
 from tcdsl.calls.bindings.met import Met, form_of
@@ -173,7 +174,7 @@ class Session:
                     self._warned.add(text)
                     warn(text)
         # the CPU's results never depend on the moment
-        found = Variant(
+        bound = Bound(
             known or checked,
             gpu or self.machine,
             0 if gpu else self.threads,
@@ -182,6 +183,7 @@ class Session:
             signature=signature,
             shared=self._rank_free_of,
         )
+        found = Variant(bound)
         if known is not None and not known.warnings:
             signatures.write(identity, definition, found.signature)
         return found

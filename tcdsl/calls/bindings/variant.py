@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from tcdsl.calls.bindings import changing
+from tcdsl.calls.bindings.binding import Bound
 from tcdsl.calls.bindings.executables import Compiled, Sizes
 from tcdsl.calls.bindings.meanwhile import Layouts, Meanwhile
-from tcdsl.calls.bindings.rankfree import RankFree
-from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.bindings.traced import are_apart
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import View
@@ -20,13 +19,10 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.waits import waiting
 from tcdsl.codegen.machine.config import Config
-from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
 from tcdsl.grammar.text.errors import CompileError, ScheduleError
 from tcdsl.grammar.text.stack import stack_for
-from tcdsl.grammar.types.typed import CheckedDef
 
 _MAX_CONFIGS = 2  # on a GPU, of size-generic ones for the same layouts, unless none of them suits
 _MAX_CHOICES = 4096  # of configs for sizes of about the same
@@ -74,26 +70,8 @@ class Variant(Meanwhile):
     for again.
     """
 
-    def __init__(
-        self,
-        checked: CheckedDef | Callable[[], CheckedDef],
-        machine: Machine | Gpu,
-        threads: int,
-        *,
-        is_deterministic: bool = False,
-        identity: str | None = None,
-        signature: Signature | None = None,
-        shared: Callable[[Variant], RankFree] | None = None,
-    ) -> None:
-        super().__init__(
-            checked,
-            machine,
-            threads,
-            is_deterministic=is_deterministic,
-            identity=identity,
-            signature=signature,
-            shared=shared,
-        )
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
         self._serving: dict[tuple[Sizes, Layouts, bool, View | RowView | None], Compiled] = {}
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 

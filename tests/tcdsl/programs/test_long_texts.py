@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.calls.bindings.binding import Bound
 from tcdsl.calls.bindings.variant import Variant, spec_for
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient.vjp import gradient
@@ -181,7 +182,7 @@ def work_of(text: str, *, backwards: bool) -> dict[str, int]:
     if backwards:
         made = step("gradient", lambda: gradient(checked))
         checked = step("check of it", lambda: check(parse(made.text)))
-    variant = step("program", lambda: Variant(checked, detect(), 1))
+    variant = step("program", lambda: Variant(Bound(checked, detect(), 1)))
     sizes = dict.fromkeys(checked.sizes, 1000)
     spec = spec_for(variant, sizes)
     config = step("config", lambda: variant.default_config(spec, sizes))

@@ -11,6 +11,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls import host
 from tcdsl.calls.bindings import meanwhile, ranks, session, variant
+from tcdsl.calls.bindings.binding import Bound
 from tcdsl.calls.bindings.variant import Variant, _about, spec_for
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.codegen.choose import compiler
@@ -60,7 +61,7 @@ def test_a_size_generic_text_does_not_depend_on_who_asks() -> None:
     def texts(*asked: tuple[int, int]) -> set[str]:
         found = set()
         for b, n in asked:
-            bound = Variant(checked, machine, 2)
+            bound = Variant(Bound(checked, machine, 2))
             sizes = {"B": b, "N": n}
             spec = replace(spec_for(bound, sizes), sizes=None)
             found.add(bound.text(spec, bound.default_config(spec, sizes), sizes))
@@ -79,7 +80,7 @@ def test_sizes_of_about_the_same_share_a_choice_on_a_gpu(monkeypatch: pytest.Mon
         return choose(self, spec, sizes)
 
     monkeypatch.setattr(Variant, "_chosen_config", counted)
-    bound = Variant(tc.define(MM).variant().checked, gpu_of("sm_90"), 0)
+    bound = Variant(Bound(tc.define(MM).variant().checked, gpu_of("sm_90"), 0))
     spec = replace(spec_for(bound, {"M": 8, "K": 8, "N": 8}), sizes=None)
     for n in range(100, 200):
         bound._config_at(spec, {"M": 8, "K": n, "N": 9})
