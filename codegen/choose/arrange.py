@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.base.regime import Asked
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.config import Knob, Value, is_same
-from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.cpu import LINE, Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.group import Group, Partition
@@ -24,7 +24,6 @@ from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
-LINE = 64  # bytes: alignment of everything in shared memory
 AnyForm: TypeAlias = Form[Any, Any]  # of a CPU or a GPU
 
 
@@ -283,4 +282,4 @@ def aligned_bytes(operands: Operands, home: str) -> Expr:
     buffer = operands.first_in(home)
     elements = b.mul(*map(operands.size, buffer.shape))
     size = operands.memory_dtype(buffer.name).size_bytes
-    return b.mul(b.ceil_div(b.mul(elements, size), LINE), LINE)
+    return b.round_up(b.mul(elements, size), LINE)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tcdsl.codegen.choose.arrange import LINE, Arrangement, aligned_bytes, places
+from tcdsl.codegen.choose.arrange import Arrangement, aligned_bytes, places
 from tcdsl.codegen.choose.turns import joined
 from tcdsl.codegen.forms.base.context import Context, GpuContext, GroupContext
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
@@ -30,6 +30,7 @@ from tcdsl.codegen.loops.loopir import (
     Unit,
 )
 from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.preludes.abi import MAX_LOOPS, MAX_PARAMS, MAX_PHASES
 from tcdsl.codegen.program.inplace import copied
@@ -208,7 +209,7 @@ def _place_kept(count: Expr, one: Lowered) -> Stmt:
     count may be what the group's plan has left where the place is written.
     """
     shared = Field(b.PLAN, "shared_bytes", I64)
-    at = b.mul(b.ceil_div(shared, LINE), LINE)
+    at = b.round_up(shared, LINE)
     return b.block(
         Assign(shared, b.add(at, count)),
         b.set_param(one.kept_param, b.sub(shared, count)),

@@ -236,6 +236,11 @@ def ceil_div(a: IntLike, b: IntLike) -> Expr:
     return div(add(a, sub(b, 1)), b)
 
 
+def round_up(a: IntLike, unit: IntLike) -> Expr:
+    """Return the least multiple of a unit from a on, for a >= 0, unit > 0."""
+    return mul(ceil_div(a, unit), unit)
+
+
 def min64(a: IntLike, b: IntLike) -> Expr:
     """Return the lesser of two int64."""
     a, b = expr(a), expr(b)

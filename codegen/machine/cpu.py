@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcdsl.grammar.text.dataclass import dataclass
 
+LINE = 64  # bytes of a cache line, where a workspace and all that lies in it begin
 CORE_L3 = 8 << 20  # bytes of the third level that a core has at most, of nearly all processors
 
 

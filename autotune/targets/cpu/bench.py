@@ -14,11 +14,11 @@ from tcdsl.autotune.targets.cpu.check import Checker, LoadedCandidate
 from tcdsl.autotune.worker.bench import Way
 from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_named
 from tcdsl.autotune.worker.timing import HostSampler, Run, Sampler, TurnSampler
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.text.cached import cached_property
 
-_LINE = 64  # bytes
 _MOST_EVICTED = 128 << 20  # bytes read to have nothing of use left in the caches
 _READS = 4  # calls of which a turn keeps the shortest, outputs read after each
 
@@ -85,7 +85,7 @@ class CpuBench:
     def _others(self) -> Array | None:
         """Memory of nobody, a number of each line of it, as large as all caches twice, if any."""
         try:
-            return np.ones(self._evicted_bytes // 8, np.int64)[:: _LINE // 8]
+            return np.ones(self._evicted_bytes // 8, np.int64)[:: LINE // 8]
         except MemoryError:
             return None
 
@@ -154,8 +154,8 @@ def _on_error(tensor: int, dim: int, value: int, extent: int) -> None:
 
 def _aligned(operand: Operand, data: Array | None) -> tuple[Array, Array]:
     """Return an array with the operand's strides whose memory begins at a line, and its bytes."""
-    memory = np.zeros(operand.size_bytes + _LINE, np.uint8)
-    start = -memory.ctypes.data % _LINE
+    memory = np.zeros(operand.size_bytes + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
     array = operand.view(memory, start)
     if data is not None:
         array[...] = data

@@ -20,6 +20,7 @@ from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.case import Case
 from tcdsl.codegen.device.turns import in_order
 from tcdsl.codegen.library.load import bind
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.codegen.preludes.abi import (
     MAX_LOOPS,
     VERSION,
@@ -32,7 +33,6 @@ from tcdsl.codegen.preludes.abi import (
 )
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT64
 
-_LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
 _SIDES: tuple[tuple[Place, int], ...] = (("after", 0xFF), ("before", 0x7B))  # with their poison
 
@@ -80,7 +80,7 @@ class LoadedCandidate:
         args.plan = ctypes.addressof(plan)
         with ExitStack() as memory:
             shared, own = (
-                memory.enter_context(GuardedBytes(n, place, _LINE))
+                memory.enter_context(GuardedBytes(n, place, LINE))
                 for n in (plan.shared_bytes, plan.thread_bytes)
             )
             shared.bytes[:] = 0xFF

@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.contraction.block import packing
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.panel import LINE, Panel
+from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import decode, prepared, work
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
 from tcdsl.codegen.forms.contraction.tiles import (
@@ -48,6 +48,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
@@ -73,7 +74,7 @@ class Tile:
         row_bytes = {n: size for n, size in each.items() if n not in parts.chain.kept}
         for name, size in row_bytes.items():
             at[name] = end
-            end = b.add(end, b.mul(b.ceil_div(b.mul(size, rows), LINE), LINE))
+            end = b.add(end, b.round_up(b.mul(size, rows), LINE))
         return Tile(at, row_bytes, end)
 
     def pointer(self, name: str, to: Var, first: Expr) -> Stmt:
@@ -259,7 +260,7 @@ class ChainNest:
             return columns
         width = b.mul(g.nv, panel.lanes)
         of_use = self._columns(b.sub(b.add(block.m0, block.rows), 1))
-        return b.min64(columns, b.mul(b.ceil_div(of_use, width), width))
+        return b.min64(columns, b.round_up(of_use, width))
 
     def _number(self, block: TaskBlock) -> Expr:
         """Return the number of a block's first row among those of all matrices."""

@@ -20,7 +20,6 @@ from tcdsl.codegen.forms.contraction.register_tile import (
     FAR,
     FIRST,
     LAST,
-    LINE,
     PAST,
     Epilogue,
     RegisterTile,
@@ -73,6 +72,7 @@ from tcdsl.codegen.loops.loopir import (
     Unroll,
     Var,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.types.dtypes import INT64, DType
 
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level

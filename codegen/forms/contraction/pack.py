@@ -42,7 +42,7 @@ from tcdsl.codegen.forms.contraction.packer import (
     strips,
     tail_of,
 )
-from tcdsl.codegen.forms.contraction.register_tile import LINE, intrinsic
+from tcdsl.codegen.forms.contraction.register_tile import intrinsic
 from tcdsl.codegen.forms.contraction.squares import Put, columns, square_to
 from tcdsl.codegen.loops.build import (
     add,
@@ -80,6 +80,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.cpu import LINE
 
 
 def packer(name: str, p: Packer) -> Function:

@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.contraction.packer import (
     strips,
     tail_of,
 )
-from tcdsl.codegen.forms.contraction.register_tile import LINE, intrinsic
+from tcdsl.codegen.forms.contraction.register_tile import intrinsic
 from tcdsl.codegen.forms.contraction.squares import Put, column_of, columns, square_to
 from tcdsl.codegen.loops.build import (
     add,
@@ -57,6 +57,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.machine.cpu import LINE
 
 
 def far_packer(name: str, p: Packer) -> Function:

@@ -21,11 +21,11 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 
-LINE = 64  # bytes: what lies in the workspace starts at a cache line
 WORTH_A_VECTOR = 4  # neighbours that are packed as one
 
 
@@ -353,7 +353,7 @@ class Panel:
         out: dict[str, tuple[Expr, Expr]] = {}
         for name, count in bytes_of:
             out[name] = (at, count)
-            at = b.add(at, b.mul(b.ceil_div(count, LINE), LINE))
+            at = b.add(at, b.round_up(count, LINE))
         out["end"] = (at, b.c64(0))
         return out
 

@@ -30,10 +30,9 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, DType
-
-LINE = 64  # bytes
 
 # Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened; the
 # output is far away, so that its lines are fetched however few steps they have; no cache holds it,

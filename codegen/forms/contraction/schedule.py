@@ -26,6 +26,7 @@ from tcdsl.codegen.loops.build import (
     min64,
     mul,
     not_,
+    round_up,
     select,
     sub,
     value_of,
@@ -263,7 +264,7 @@ def pass_depth(x: Extents) -> Expr:
     if x.whole:
         return max64(x.k, 1)
     unit = TILE if x.is_tiled else 8
-    even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), PASS)), unit), unit)
+    even = round_up(ceil_div(x.k, ceil_div(max64(x.k, 1), PASS)), unit)
     return select(compare("<=", x.k, PASS), max64(x.k, 1), even)
 
 
@@ -403,7 +404,7 @@ def grid_cost(
         # the last columns may be few: threads that have had one task less take those meanwhile
         last = name("last", work(sub(x.n, mul(sub(blocks_n, 1), nc))))
         whole = name("whole", mul(columns, max64(sub(blocks_n, 1), 0)))
-        free = mul(sub(mul(ceil_div(whole, threads), threads), whole), div(each, last))
+        free = mul(sub(round_up(whole, threads), whole), div(each, last))
         after = ceil_div(max64(sub(columns, free), 0), threads)
         rounds = add(mul(ceil_div(whole, threads), each), mul(after, last))
     busiest = name("busiest", rounds)

@@ -8,7 +8,6 @@ from typing import assert_never
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.register_tile import (
     BEHIND,
-    LINE,
     ROW_GROUP,
     WIDENS,
     RegisterTile,
@@ -53,6 +52,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.types.dtypes import INT64
 
 NARROW = 2  # vectors of tiles of which a step is short beside the address of a prefetch

@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.contraction.ahead import ahead, with_bits, with_distanc
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.panel import LINE, Panel
+from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.register_tile import BEHIND, FIRST, LAST
@@ -29,6 +29,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.text.dataclass import dataclass
 
 

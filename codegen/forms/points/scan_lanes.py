@@ -141,7 +141,7 @@ class _Scan:
     def _cut(self) -> tuple[Expr, Expr, Expr]:
         """Return the points of a block, the blocks of a row, and the blocks of a task."""
         whole = self.t.lanes * _SUMS
-        even = b.mul(b.ceil_div(b.ceil_div(self.length, _MOST_BLOCKS), whole), whole)
+        even = b.round_up(b.ceil_div(self.length, _MOST_BLOCKS), whole)
         is_cut = b.all_of(
             b.compare("<", self.count, _ENOUGH_ROWS), b.compare(">=", self.length, 2 * _BLOCK)
         )

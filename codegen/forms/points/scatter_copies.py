@@ -32,6 +32,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
@@ -40,7 +41,6 @@ _MOST_PARTS = 64
 _POINTS_PER_ELEMENT = 4  # of a part: a copy is started and added up in a tenth of its time
 _LEAST_POINTS = 8192  # of a part
 _BLOCK = 2048  # elements that a task adds up
-_LINE = 64  # bytes: no two tasks write to one
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ class _Copies:
         self.size_bytes = self.dtype.size_bytes
         self.shape = [self.ops.extent(target, d) for d in range(len(scatter.statement.subs))]
         self.elements = b.mul(*self.shape)
-        line = _LINE // self.size_bytes
-        self.pitch = b.mul(b.ceil_div(self.elements, line), line)
+        line = LINE // self.size_bytes
+        self.pitch = b.round_up(self.elements, line)
         self.first = Var(self.ops.local("copies"), Pointer(self.dtype, restrict=True))
 
     def apart(self, parts: Parts) -> Stmt:

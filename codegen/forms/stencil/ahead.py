@@ -17,12 +17,12 @@ from tcdsl.codegen.forms.stencil.problem import Place, Stencil, place_of
 from tcdsl.codegen.forms.stencil.walk import Walk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Let, Pointer, Stmt, Var
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
-_LINE = 64  # bytes
 _AHEAD = 6144  # bytes: what is fetched so far ahead comes in time
 _MOST = 16384  # bytes of a block's rows: lines of longer ones are gone again, hardware sees them
 _WIDEST = 4  # elements from a lane to the next one
@@ -76,8 +76,8 @@ def fetches(walk: Walk, rows: int, ahead: Expr, at: Expr, lanes: int) -> list[St
         for start in stream.starts:
             var = Var(walk.names.fresh("next"), base.type)
             out.append(Let(var, b.offset(p, walk.operands.size(start - before))))
-            lines = range(max(1, lanes * step * element // _LINE))
-            out += [b.do("tc_prefetch", b.offset(var, n * _LINE // element)) for n in lines]
+            lines = range(max(1, lanes * step * element // LINE))
+            out += [b.do("tc_prefetch", b.offset(var, n * LINE // element)) for n in lines]
             before, p = start, var
     return out
 

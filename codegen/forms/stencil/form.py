@@ -272,7 +272,7 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int, parts: int) -> Cut:
         many = b.compare(">=", outer_points, 16 * ctx.spec.threads)
         tall = b.div(b.c64(_TALL), b.max64(ctx.operands.size(s.lane.extent), 1))
         height = b.select(many, b.max64(height, tall), height)
-    height = b.mul(b.ceil_div(height, rows), rows)
+    height = b.round_up(height, rows)
     return Cut(rows, vectors, height, b.c64(along))
 
 

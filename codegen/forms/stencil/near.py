@@ -22,8 +22,6 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
-LINE = 64  # bytes: where what lies in the workspace begins
-
 
 @dataclass(frozen=True, slots=True)
 class Reach:

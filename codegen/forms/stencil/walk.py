@@ -7,11 +7,12 @@ from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.stencil.near import LINE, reach_of
+from tcdsl.codegen.forms.stencil.near import reach_of
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, asks_memory, is_woven, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Pointer, Stmt, Var
 from tcdsl.codegen.loops.names import numbered
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.codegen.program.affine import Affine
 from tcdsl.codegen.program.bounds import Bound
 from tcdsl.grammar.proofs.signs import is_nonnegative
@@ -207,7 +208,7 @@ class Walk:
         if place.tensor not in self.rooms:
             reach = reach_of(self.ctx, self.stencil, place, self.index, self.most, self.lanes)
             size = self.operands.memory_dtype(place.tensor).size_bytes
-            whole = b.mul(b.ceil_div(b.mul(reach.span, size), LINE), LINE)
+            whole = b.round_up(b.mul(reach.span, size), LINE)
             self.rooms[place.tensor] = self.workspace(), whole
         return b.offset(b.WORKSPACE, self.rooms[place.tensor][0])
 

@@ -20,10 +20,9 @@ from tcdsl.codegen.forms.contraction.weights.schedule import (
 from tcdsl.codegen.forms.contraction.weights.sliding import SlidingWeights
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Function, Let, Opaque, Pointer, Stmt, Var
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
-
-LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 
 @dataclass(frozen=True, slots=True)

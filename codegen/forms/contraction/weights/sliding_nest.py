@@ -18,7 +18,7 @@ from tcdsl.codegen.forms.contraction.packer import packer_params
 from tcdsl.codegen.forms.contraction.problem import Index, extent_of
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, intrinsic
 from tcdsl.codegen.forms.contraction.weights.finish import stored_rows
-from tcdsl.codegen.forms.contraction.weights.nest import LINE, Nest, pack_function, packer_of
+from tcdsl.codegen.forms.contraction.weights.nest import Nest, pack_function, packer_of
 from tcdsl.codegen.forms.contraction.weights.schedule import SHORT, TASKS, parts
 from tcdsl.codegen.forms.contraction.weights.sliding import SlidingWeights
 from tcdsl.codegen.forms.contraction.weights.sliding_kernel import SlidingTile
@@ -36,7 +36,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
-from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.cpu import LINE, Machine
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
@@ -160,7 +160,7 @@ class SlidingNest(Nest):
         """The bytes of a packed strip, in whole lines, and of a vector behind it."""
         pixels = b.mul(*map(self.block, range(self._axes)))
         size = b.mul(b.add(b.mul(pixels, self.width), self.lanes), self.problem.dtype.size_bytes)
-        return b.mul(b.ceil_div(size, LINE), LINE)
+        return b.round_up(size, LINE)
 
     @property
     def is_alone(self) -> Expr:

@@ -32,8 +32,6 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
-LINE = 64  # bytes: what lies in the workspace starts at a cache line
-
 
 @dataclass(frozen=True, slots=True)
 class Nest(ABC):

@@ -42,9 +42,9 @@ from tcdsl.codegen.loops.loopir import (
     Unroll,
     Var,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.text.dataclass import dataclass
 
-LINE = 64  # bytes of a cache line
 MOST_AT_ONCE = 4  # lines of the output that are prefetched together
 
 Taps = tuple[tuple[int, tuple[int, ...]], ...]  # of a row of the window: tap, rows that have it

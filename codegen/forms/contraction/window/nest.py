@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, extent_of, known
-from tcdsl.codegen.forms.contraction.window.base import LINE, Nest
+from tcdsl.codegen.forms.contraction.window.base import Nest
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, WindowSide
 from tcdsl.codegen.forms.contraction.window.schedule import (
@@ -18,6 +18,7 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
 )
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Table
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from tcdsl.codegen.forms.contraction.lets import Lets, pick
 from tcdsl.codegen.forms.contraction.problem import Index, extent_of
 from tcdsl.codegen.forms.contraction.register_tile import RegisterTile
-from tcdsl.codegen.forms.contraction.window.base import LINE, Nest
+from tcdsl.codegen.forms.contraction.window.base import Nest
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
 from tcdsl.codegen.forms.contraction.window.padded import Part, make_part, pad_line
 from tcdsl.codegen.forms.contraction.window.reach import (
@@ -41,6 +41,7 @@ from tcdsl.codegen.loops.loopir import (
     Return,
     Stmt,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, INT64
 
@@ -122,7 +123,7 @@ class SlidingNest(Nest):
         at: Expr = b.c64(0)
         for name, count in bytes_of.items():
             out[name] = at
-            at = b.add(at, b.mul(b.ceil_div(count, LINE), LINE))
+            at = b.add(at, b.round_up(count, LINE))
         return {**out, "end": at}
 
     @property

@@ -176,7 +176,7 @@ class LineNest(RowNest):
         rows, width = (Field(b.PLAN, f"param[{base + i}]", I64) for i in range(2))
         turned = b.any_of(*(self.lines[a].is_turned for a in self.read))
         apart = b.any_of(*(x.is_apart for x in self.lines.values()))
-        whole = b.mul(b.ceil_div(rows, self.band), self.band)
+        whole = b.round_up(rows, self.band)
         some = b.min64(width, _TURNED)
         cut: Stmt = b.assign(width, b.min64(width, _PART))
         if self.passes:

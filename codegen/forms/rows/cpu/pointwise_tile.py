@@ -48,10 +48,10 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 
-_LINE = 64  # bytes
 _TASK_POINTS = 1 << 16
 _STRETCH = 256  # bytes of what is turned, which are next to each other
 _LONGEST_RUN = 2048  # points of a run, which are the entries of a table
@@ -206,13 +206,13 @@ class TileNest(RowPoints):
         for access in stored if self.walk.stream else ():
             kind, linear = self.stored(access[0]), self.space.linear[access]
             size = kind.size_bytes
-            is_line = size >= 4 and not kind.is_half and self.walk.lanes * size == _LINE
+            is_line = size >= 4 and not kind.is_half and self.walk.lanes * size == LINE
             if not is_line or access in self.places or linear.step(self.inner.name) != ONE:
                 return None
             at = {self.across.name: t, self.inner.name: v}
             place = Cast(b.offset(*self.address(access, at)), I64)
             apart = b.mul(self.size(linear.step(self.across.name)), size)
-            ends = Bin("&", Bin("|", place, apart, I64), b.c64(_LINE - 1), I64)
+            ends = Bin("&", Bin("|", place, apart, I64), b.c64(LINE - 1), I64)
             found.append(b.compare("==", ends, 0))
         return b.all_of(*found) if found else None
 

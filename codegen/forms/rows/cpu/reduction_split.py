@@ -33,6 +33,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.codegen.machine.cpu import LINE
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
@@ -83,7 +84,7 @@ class Partials:
 
 def table_bytes(rows: Expr, parts: Expr, size: int) -> Expr:
     """Return the bytes of one table, to a whole number of lines."""
-    return b.mul(b.ceil_div(b.mul(rows, parts, size), 64), 64)
+    return b.round_up(b.mul(rows, parts, size), LINE)
 
 
 def shared_bytes(ctx: Context, space: IterationSpace, parts: Expr) -> Expr:

@@ -160,7 +160,7 @@ def plan_tasks(
         return plan, Tasks(in_phase, None), groups, 0 if exact else 1
     # few long rows: cut them, at whole turns of the loop
     wanted = b.max64(least, b.min64(b.ceil_div(b.mul(b.max64(rows, 1), length), parts), most))
-    rounded = b.mul(b.ceil_div(wanted, turn), turn)
+    rounded = b.round_up(wanted, turn)
     few = b.compare("<", rows, parts)
     width = b.select(few, rounded, length)
     if exact:
