@@ -135,7 +135,8 @@ TC_COPIES(1) TC_COPIES(2) TC_COPIES(4) TC_COPIES(8)
 TC_TURNS(1) TC_TURNS(2)
 /* T: the float of B bytes: vectors of it are moved, never computed with. Rows and columns that make
  * no whole square are parts of one, where that takes no longer than point by point. Asked for ahead:
- * columns are pages apart, and no hardware fetches the next ones. */
+ * columns are pages apart, and no hardware fetches the next ones. Behind the last ones lie pages that
+ * may be nobody's: there the next points of the same columns are. */
 #define TC_TURNS_IN_SQUARES(B, T, N)                                                              \
   __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
                                                             tc_i64 rows, tc_i64 n) {              \
@@ -147,8 +148,9 @@ TC_TURNS(1) TC_TURNS(2)
       for (; height * (n - c) >= N * N / 4; c += N) {                                             \
         tc_native_##T square[N];                                                                  \
         const tc_bytes_##B *at = p + c * step;                                                    \
+        const tc_i64 next = c + 2 * N <= n ? N * step : N;                                        \
         _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) { /* the last column again and again */ \
-          __builtin_prefetch(at + N * step);                                                      \
+          __builtin_prefetch(at + next);                                                          \
           square[k] = tc_loadm_v##N##T((const tc_##T *)at, mask);                                 \
           at += c + k + 1 < n ? step : 0;                                                         \
         }                                                                                         \
@@ -159,13 +161,25 @@ TC_TURNS(1) TC_TURNS(2)
       tc_turn_some_##B(o, pitch, p, step, height, c, n);                                          \
     }                                                                                             \
   }
-/* The last squares go back to be whole. Of rows shorter than a vector that lie behind each other all
+/* The last squares go back to be whole. Few rows come point by point, but leave as vectors: points
+ * would fill the store buffer. Of rows shorter than a vector that lie behind each other all
  * but the last are written whole, in their order: each one's end is the next one's begin. */
 #define TC_ACROSS_IN_SQUARES(B, T, N)                                                             \
   __attribute__((noinline, unused)) static void tc_across_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step, \
                                                               tc_i64 rows, tc_i64 n) {            \
     const tc_i64 height = rows < N ? rows : N, width = n < N ? n : N;                             \
-    if (height * width < N * N / 4) return tc_turn_some_##B(to, pitch, from, step, rows, 0, n);   \
+    if (height * width < N * N / 4) {                                                             \
+      if (n < N) return tc_turn_some_##B(to, pitch, from, step, rows, 0, n);                      \
+      for (tc_i64 r = 0; r < rows; r++)                                                           \
+        for (tc_i64 c0 = 0; c0 < n; c0 += N) {                                                    \
+          const tc_i64 c = tc_min_i64(c0, n - N);                                                 \
+          const tc_##T *at = (const tc_##T *)from + r + c * step;                                 \
+          tc_native_##T v = {0};                                                                  \
+          _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) v[k] = at[k * step];               \
+          __builtin_memcpy((tc_bytes_##B *)to + r * pitch + c, &v, sizeof v);                     \
+        }                                                                                         \
+      return;                                                                                     \
+    }                                                                                             \
     tc_m##N##T high = tc_tail_v##N##T(height), wide = tc_tail_v##N##T(width);                     \
     for (tc_i64 r0 = 0; r0 < rows; r0 += N)                                                       \
       for (tc_i64 c0 = 0; c0 < n; c0 += N) {                                                      \
@@ -174,8 +188,9 @@ TC_TURNS(1) TC_TURNS(2)
         tc_bytes_##B *o = (tc_bytes_##B *)to + r * pitch + c;                                     \
         tc_native_##T square[N];                                                                  \
         if (height == N && width == N) {                                                          \
+          const tc_i64 next = c + 2 * N <= n ? N * step : N;                                      \
           _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) {                                  \
-            __builtin_prefetch(at + (N + k) * step);                                              \
+            __builtin_prefetch(at + k * step + next);                                             \
             __builtin_memcpy(&square[k], at + k * step, sizeof square[k]);                        \
           }                                                                                       \
           tc_transpose_##T(square);                                                               \

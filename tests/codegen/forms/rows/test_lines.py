@@ -163,7 +163,8 @@ COPY = "def f({t}(K,N,M) A) -> ({t}(K,N,M) O) {{ O(k,i,j) = A(k,i,j) }}"
 def turned(dtype: str) -> Iterator[Problem]:
     kind = np.dtype(dtype if dtype != "float" else np.float32)
     sides = (1, 2), (3, 5), (4, 4), (7, 9), (8, 8), (13, 11), (33, 5), (2, 17), (20, 3), (70, 130)
-    for n, m in (*sides, (0, 4), (4, 0)):
+    few = (1, 40), (3, 16), (18, 16), (17, 35)  # rows that make no square
+    for n, m in (*sides, *few, (0, 4), (4, 0)):
         for how in (0, 1, 2, 5):
             x = RNG.integers(0, 30, (2, n, m)).astype(kind)
             outs = (placed(np.zeros(x.shape, kind), how),)
