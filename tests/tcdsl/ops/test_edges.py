@@ -73,6 +73,13 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "norms of windows of integers": lambda t, x: _functional(t).lp_pool1d(
         t.arange(6).view(1, 6), 2, 2
     ),
+    "margins of scores that are no numbers or infinite": lambda t, x: _functional(
+        t
+    ).multilabel_margin_loss(
+        x([[0.5, np.nan, 2, 1], [np.inf, 1, -np.inf, 0.5], [3, 2, 1, 0.5], [1, 1, 0, 2]]),
+        t.tensor([[1, 2, -1, 0], [2, 1, 1, -1], [-1, 0, 1, 2], [3, 3, 0, 1]]),
+        reduction="none",
+    ),
     "products of a named type": lambda t, x: t.tensor([20, 10]).prod(0, dtype=t.int16),
 }
 
