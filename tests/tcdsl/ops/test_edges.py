@@ -62,13 +62,13 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
         x([[-1.0, 0.5, 2, 0.25]]), 3, 2
     ),
     "slopes of roots that are no numbers": lambda t, x: _slope(
-        lambda v: _functional(t).lp_pool1d(v, 1.5, 2), x([[-1.0, 0.5, 2, 0.25]])
+        lambda v: _functional(t).lp_pool1d(v, 1.5, 2), t.tensor([[-1.0, 0.5, 2, 0.25]])
     ),
     "the greatest and the least of windows": lambda t, x: t.cat(
         [_functional(t).lp_pool1d(x([[-3.0, 0.5, 2, 0.25]]), p, 2) for p in (math.inf, -math.inf)]
     ),
     "slopes of the greatest of windows": lambda t, x: _slope(
-        lambda v: _functional(t).lp_pool2d(v, math.inf, 2), x([[[-3.0, 0.5], [2, 0.25]]])
+        lambda v: _functional(t).lp_pool2d(v, math.inf, 2), t.tensor([[[-3.0, 0.5], [2, 0.25]]])
     ),
     "norms of windows of integers": lambda t, x: _functional(t).lp_pool1d(
         t.arange(6).view(1, 6), 2, 2
