@@ -1,4 +1,4 @@
-"""Large matrices: inverses by triangles that are halved, determinants of float32 in float32."""
+"""Large matrices: inverses by factors and by triangles that are halved, determinants in float32."""
 
 from __future__ import annotations
 
@@ -47,6 +47,34 @@ def test_inverses_by_way_of_infinity_are_lapacks() -> None:
     a = scattered(21)
     a[3, 17] = np.inf
     assert inverses.inverse(a) is None
+
+
+@sampled("n, dtype", [(40, "float32"), (16, "float64"), (150, "float32")], keep=1)
+def test_inverses_of_one_matrix_are_as_exact_as_numpys(n: int, dtype: str) -> None:
+    a = scattered(n, dtype)
+    for given in (a, a.T, a[::-1], np.repeat(a, 2, 0)[::2]):
+        found, wanted = lapack.inverse(given), np.linalg.inv(given)
+        assert found.dtype == dtype
+        assert found.flags.c_contiguous
+        error = 4 * np.finfo(dtype).eps + n * np.linalg.cond(given.astype(float)) * 2.0**-53
+        assert np.abs(found - wanted).max() <= error * np.abs(wanted).max()
+
+
+def test_inverses_that_are_not_finite_are_numpys() -> None:
+    for value, at in ((np.nan, (3, 17)), (np.inf, (20, 0))):
+        a = scattered(21)
+        a[at] = value
+        np.testing.assert_array_equal(lapack.inverse(a), np.linalg.inv(a))
+    tiny = np.diag(np.full(21, 1e-40, np.float32))
+    with np.errstate(over="raise"):  # which is nothing to warn of
+        assert np.isinf(np.diagonal(lapack.inverse(tiny))).all()
+
+
+def test_a_singular_matrix_of_some_rows_is_refused_with_its_place() -> None:
+    a = scattered(21)
+    a[:, 5] = 0
+    with pytest.raises(lapack.LinAlgError, match="diagonal element 6 is zero"):
+        lapack.inverse(a)
 
 
 def test_determinants_in_float32_have_the_sign_of_the_exchanges() -> None:
