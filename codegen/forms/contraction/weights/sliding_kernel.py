@@ -47,7 +47,9 @@ class SlidingTile:
     """What a micro-kernel is made for.
 
     taps: of those of a row, neighbours. axis: the line. around: how many axes there are besides.
-    width: elements of a row of sums.
+    width: elements of a row of sums. a_tap, a_pixel: what taps, pixels of the line are apart in the
+    image, None for a parameter. A known distance is part of an address; what stands in parameters
+    takes more registers than there are, and is loaded again for each pixel.
     """
 
     channels: int
@@ -58,6 +60,8 @@ class SlidingTile:
     axis: SlidingAxis
     around: int
     width: int
+    a_tap: int | None
+    a_pixel: int | None
 
     @property
     def tile(self) -> RegisterTile:
@@ -68,9 +72,10 @@ class SlidingTile:
     def params(self) -> tuple[Var, ...]:
         """Image, b and sums at the first pixel, channel and tap 0; distances; lines; the line.
 
-        Of the image the distances are those of channels, of taps, of pixels along each axis; of b
-        those along each axis; of sums those of channels and of taps, in rows. edge: the bound of
-        the image's subscript less that of pixel 0 and tap 0, where it has one.
+        Of the image the distances are those of channels, of taps, of pixels along each axis, but
+        for what is known; of b those along each axis; of sums those of channels and of taps, in
+        rows. edge: the bound of the image's subscript less that of pixel 0 and tap 0, where it has
+        one.
         """
         axes = range(self.around + 1)
         edge = () if self.axis.high is None else (b.i64("edge"),)
@@ -79,8 +84,8 @@ class SlidingTile:
             b.pointer("b", self.dtype, const=True, restrict=True),
             b.pointer("sums", self.dtype, restrict=True),
             b.i64("a_channel"),
-            b.i64("a_tap"),
-            *(b.i64(f"a_axis{n}") for n in axes),
+            *([b.i64("a_tap")] if self.a_tap is None else []),
+            *(b.i64(f"a_axis{n}") for n in axes if n < self.around or self.a_pixel is None),
             *(b.i64(f"b_axis{n}") for n in axes),
             b.i64("channel_rows"),
             b.i64("tap_rows"),
@@ -162,7 +167,8 @@ class SlidingTile:
         lines = [self._pointer(f"line{g}") for g in groups]
         q, x = self._pointer("q"), b.i64("x")
         last = self.around
-        moves = [b.assign(p, b.offset(p, b.i64(f"a_axis{last}"))) for p in lines]
+        pixel = b.i64(f"a_axis{last}") if self.a_pixel is None else b.c64(self.a_pixel)
+        moves = [b.assign(p, b.offset(p, pixel)) for p in lines]
         moves.append(b.assign(q, b.offset(q, b.i64(f"b_axis{last}"))))
         named = [
             Let(p, b.offset(self._pointer(a), b.mul(g, b.i64("a_channel"))), mutable=True)
@@ -188,6 +194,7 @@ class SlidingTile:
     def _pixel(self, name: str, groups: Sequence[int], lines: Sequence[Var], q: Var) -> Stmt:
         """Return the products of a pixel: its vectors, then every channel and tap that exists."""
         tile, v = self.tile, b.i64("v")
+        a_tap = b.i64("a_tap") if self.a_tap is None else b.c64(self.a_tap)
 
         def column(at: b.IntLike) -> Elem:
             return Elem(f"column_{name}", (b.expr(at),), tile.vector)
@@ -201,7 +208,7 @@ class SlidingTile:
 
         def products(channel: int, n: int, tap: int, line: Var, first: int) -> list[Stmt]:
             value = Var(f"x{channel}_{n}", Scalar(self.dtype))
-            at = b.add(b.mul(channel - first, b.i64("a_channel")), b.mul(tap, b.i64("a_tap")))
+            at = b.add(b.mul(channel - first, b.i64("a_channel")), b.mul(tap, a_tap))
             acc = accumulator(tile, b.c64(channel * len(self.taps) + n), v)
             fma = Assign(acc, Bin("*", column(v), value, tile.vector), "+=")
             body = b.loop(v, 0, tile.vectors, fma, mark=Unroll())

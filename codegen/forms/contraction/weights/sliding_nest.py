@@ -173,8 +173,10 @@ class SlidingNest(Nest):
         """Return the micro-kernel of so many channels and vectors, for some taps."""
         p = self.problem
         around = self._axes - 1
+        line = p.axes[-1]
+        known = (b.value_of(self.stride(p.a, x)) for x in (p.tap, line.pixel))
         return SlidingTile(
-            channels, taps, vectors, self.lanes, p.dtype, p.axes[-1], around, self.width
+            channels, taps, vectors, self.lanes, p.dtype, line, around, self.width, *known
         )
 
     def pieces(self) -> tuple[range, ...]:
@@ -437,8 +439,9 @@ def _tiles(
         b_line,
         b.offset(sums, b.mul(c, rows, nest.width)),
         a_channel,
-        nest.stride(p.a, p.tap),
-        *(nest.stride(p.a, x.pixel) for x in p.axes),
+        *_unknown(nest.stride(p.a, p.tap)),
+        *(nest.stride(p.a, x.pixel) for x in p.axes[:-1]),
+        *_unknown(nest.stride(p.a, last.pixel)),
         *steps,
         rows,
         nest.row_stride(p.tap.name),
@@ -459,3 +462,8 @@ def _tiles(
             calls,
         ),
     )
+
+
+def _unknown(distance: Expr) -> list[Expr]:
+    """Return a distance that micro-kernels are told: one that is not part of their text."""
+    return [distance] if b.value_of(distance) is None else []

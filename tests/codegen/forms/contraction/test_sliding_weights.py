@@ -62,6 +62,20 @@ def test_few_columns_are_summed_for_many_channels_at_once(taps: int) -> None:
     assert [c for c, vectors in tiles if vectors == "2"] == ["1", "2", "3", "4"]
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_micro_kernels_know_the_distances_of_taps_and_pixels_side_by_side(step: int) -> None:
+    """Distances in parameters are more than there are registers: each comes back at each pixel."""
+    image = rand(2, 9, 5, 11 * step)[..., ::step]
+    p = problem(PADDED, image, rand(2, 20, 5, 11))
+    spec = spec_of(p, exact=False)
+    text = compiler.emit_c(compiler.lower(p.program, spec, Config(), detect(), p.sizes, "k"))
+    (params,) = re.findall(r"MICRO void k_g\d_tile_0_4x1\((.*?)\)", text, re.DOTALL)
+    told = set(re.findall(r"a_\w+", params))
+    assert told == {"a_channel", "a_axis0", "a_axis1"} | (
+        {"a_tap", "a_axis2"} if step > 1 else set()
+    )
+
+
 @pytest.mark.wide
 def test_strips_of_all_kinds_and_their_groups() -> None:
     shapes = [
