@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
 
 from tcdsl.core import Op, Tensor, dtypes, is_casting, made_by, retyped
 from tcdsl.ops.arguments import listed_as, several
@@ -57,6 +57,7 @@ _cross = ops.op("cross")
 
 # ---- padded
 
+Widths: TypeAlias = tuple[int, ...]  # before and behind each dimension, from the last one on
 _PADS = {  # what recorded calls are called
     "constant": "ConstantPadNdBackward0",
     "reflect": "ReflectionPad{}DBackward0",
@@ -80,7 +81,7 @@ def pad(
     value : float
         For "constant".
     """
-    widths = [operator.index(n) for n in pad]
+    widths = tuple(map(operator.index, pad))
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) // 2 > input.ndim:
@@ -88,9 +89,8 @@ def pad(
             "Padding length should be less than or equal to two times the input dimension but got "
             f"padding length {len(widths)} and input of dimension {input.ndim}"
         )
-    zero = number_of_type(input.dtype, 0)
     if mode == "constant":
-        filling = zero if value is None else number_of_type(input.dtype, float(value))
+        filling = number_of_type(input.dtype, 0 if value is None else float(value))
         return _padded(input, widths, filling, mode)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
@@ -100,41 +100,47 @@ def pad(
         return input
     if min(widths) >= 0:
         return _padded(input, widths, None, mode)
-    added, removed = [max(w, 0) for w in widths], [min(w, 0) for w in widths]
+    zero = number_of_type(input.dtype, 0)
+    added, removed = tuple(max(w, 0) for w in widths), tuple(min(w, 0) for w in widths)
     if mode == "reflect":  # it sees what is cut off
         return _padded(_padded(input, added, None, mode), removed, zero, "constant")
     cut = _padded(input, removed, zero, "constant")
     return _padded(cut, added, None, mode) if any(added) else cut
 
 
-def _padded(input: Tensor, widths: list[int], value: float | None, mode: str) -> Tensor:
+def _padded(input: Tensor, widths: Widths, value: float | None, mode: str) -> Tensor:
     if len(widths) == 0:
         return input.clone()  # type: ignore[no-any-return]
-    name = _PADS[mode].format(len(widths) // 2)
+    name = _name_of_pads(len(widths) // 2, mode)
     if has_channels_last(input) and mode != "circular":
-        _padding(tuple(input.shape), tuple(widths), mode)  # or it refuses them
+        _padding(input.shape, widths, mode)  # or it refuses them
         behind = _widths_behind(widths, input.ndim)
         moved = _padded_in_c_order(channels_behind(input), behind, value, mode)
         return made_by(channels_second(moved), name)
     return made_by(_padded_in_c_order(input, widths, value, mode), name)
 
 
-def _widths_behind(widths: list[int], rank: int) -> list[int]:
+@cache
+def _name_of_pads(rank: int, mode: str) -> str:
+    return _PADS[mode].format(rank)
+
+
+def _widths_behind(widths: Widths, rank: int) -> Widths:
     """Return widths from the last dimension on where the channels, second before, are the last."""
     at = 2 * (rank - 2)
-    image = widths[:at] + [0] * (at - len(widths))
-    return (widths[at : at + 2] or [0, 0]) + image + widths[at + 2 :]
+    image = widths[:at] + (0,) * (at - len(widths))
+    return (widths[at : at + 2] or (0, 0)) + image + widths[at + 2 :]
 
 
-def _padded_in_c_order(input: Tensor, widths: list[int], value: float | None, mode: str) -> Tensor:
-    op, rows, shape = _padding(tuple(input.shape), tuple(widths), mode)
+def _padded_in_c_order(input: Tensor, widths: Widths, value: float | None, mode: str) -> Tensor:
+    op, rows, shape = _padding(input.shape, widths, mode)
     made: Tensor = op(input.reshape(rows)) if value is None else op(input.reshape(rows), value)
     return made.view(shape)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=4096)
 def _padding(
-    shape: Shape, widths: tuple[int, ...], mode: str
+    shape: Shape, widths: Widths, mode: str
 ) -> tuple[Op, tuple[int, ...], tuple[int, ...]]:
     """Return the op that pads tensors of a shape, the shape it takes, and that of the result."""
     rank = len(widths) // 2
