@@ -24,6 +24,8 @@ _FILES = (
     ("", "jit", ("as_torch.jit",)),
     ("", "distributed", ("as_torch.alone",)),
     ("", "multiprocessing", ("as_torch.multiprocess",)),
+    ("", "onnx", ()),  # for scripts that export only if asked to: every name says why not
+    ("utils", "dlpack", ("as_torch.capsules",)),
     ("utils", "hooks", ("autograd.hooks",)),
     ("distributions",
      "bernoulli beta binomial categorical cauchy chi2 constraint_registry continuous_bernoulli "

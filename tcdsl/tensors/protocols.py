@@ -31,11 +31,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     Raises
     ------
     RuntimeError
-        If gradients are recorded.
+        If its gradients are recorded here: under `no_grad` they are not.
     """
     if force:
         self = self.detach().cpu()
-    if self.requires_grad:
+    if self.requires_grad and core.is_grad_enabled():
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

@@ -46,7 +46,7 @@ def test_scripts_are_told_and_tensors_have_their_methods() -> None:
         "assert torch.Tensor.abs\n"
         "try: torch.onnx.export\n"
         "except AttributeError as error: print(error)\n"
-        "for name in ('onnx', 'utils.tensorboard', 'distributed.rpc', 'no_such_thing'):\n"
+        "for name in ('onnx.utils', 'utils.tensorboard', 'distributed.rpc', 'no_such_thing'):\n"
         "    try: __import__(f'torch.{name}')\n"
         "    except ImportError as error: print(error)\n"
     )
@@ -55,7 +55,9 @@ def test_scripts_are_told_and_tensors_have_their_methods() -> None:
     )
     told = done.stdout.splitlines()
     assert "models are not exported" in told[0]
-    assert told[1].startswith("No module named 'torch.onnx' in tcdsl: models are not exported")
+    assert told[1].startswith(
+        "No module named 'torch.onnx.utils' in tcdsl: models are not exported"
+    )
     assert told[2].startswith("No module named 'torch.utils.tensorboard' in tcdsl: write numbers")
     assert told[3].startswith("No module named 'torch.distributed.rpc' in tcdsl: processes")
     assert told[4] == "No module named 'torch.no_such_thing'"

@@ -10,7 +10,7 @@ from collections import OrderedDict
 import pytest
 
 from tcdsl import cuda, library
-from tcdsl.as_torch import alone, files, fourier, jit, multiprocess, sizes
+from tcdsl.as_torch import alone, capsules, files, fourier, jit, multiprocess, sizes
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -20,6 +20,7 @@ import torch
 import torch.nn as nn
 import torch.nn.modules.transformer as transformer
 import torch.functional
+import torch.onnx
 import torch.types
 import torch.utils.data._utils
 import torch.version
@@ -72,6 +73,14 @@ def test_every_file_is_pytorchs() -> None:
     assert len(found) == len({*found})
     for name in found:
         assert importlib.util.find_spec(f"torch.{name}") is not None, name
+
+
+def test_a_capsule_is_of_the_same_memory() -> None:
+    x = library.ones(3, requires_grad=True)
+    back = capsules.from_dlpack(capsules.to_dlpack(x))
+    back[1] = 5
+    assert x.tolist() == capsules.from_dlpack(back.numpy()).tolist() == [1, 5, 1]
+    assert torch.utils.dlpack.from_dlpack(capsules.to_dlpack(x)).tolist() == [1, 5, 1]
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,9 @@ def test_a_tensor_that_requires_grad_is_not_numpys() -> None:
     x = tc.zeros(2, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"Use tensor.detach\(\).numpy\(\) instead"):
         x.numpy()
+    with tc.no_grad():  # nothing that happens to the array would have been recorded
+        x.numpy()[1] = 7
+    assert x.tolist() == [0, 7]
 
 
 def test_devices() -> None:
