@@ -205,11 +205,16 @@ def _index_select(rank: int, dim: int) -> Op:
     x, at = _names("X", rank), _names("i", rank)
     sizes = ["K" if d == dim else x[d] for d in range(rank)]
     place = ["k" if d == dim else at[d] for d in range(rank)]
-    read = ["index(k)" if d == dim else at[d] for d in range(rank)]
+    checks, chosen = "", "index(k)"
+    if 0 < dim == rank - 1:  # of neighbours: looked at once for all rows, which vectors take then
+        checks = f"  known(n) = int64(0) where n in 0:{x[dim]}\n"
+        checks += "  at(k) = index(k) + known(index(k))\n"
+        chosen = f"clamp(at(k), 0, {x[dim]} - 1)"
+    read = [chosen if d == dim else at[d] for d in range(rank)]
     return op_of_text(
         f"def index_select<T>(T({', '.join(x)}) input, int64(K) index)\n"
         f"    -> (T({', '.join(sizes)}) out) {{\n"
-        f"  out({', '.join(place)}) = input({', '.join(read)})\n}}"
+        f"{checks}  out({', '.join(place)}) = input({', '.join(read)})\n}}"
     )
 
 

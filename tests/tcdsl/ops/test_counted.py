@@ -158,6 +158,28 @@ def test_elements_are_put_as_if_of_one_dimension(accumulate: bool) -> None:
     assert said[:2] == said[2:]
 
 
+@sampled("dtype", ["float32", "float64", "int64", "bool"], keep=1)
+def test_columns_of_given_numbers_are_torchs(dtype: str) -> None:
+    for shape, count in (((5, 100), 33), ((2, 3, 7), 1), ((3, 4), 0), ((0, 3), 5), ((3, 0), 0)):
+        rng = np.random.default_rng((*shape, count))
+        array = rng.integers(0, 2, shape).astype(dtype)
+        places = rng.integers(0, max(shape[-1], 1), count)
+
+        def call(t: Any, array: Any = array, places: Any = places) -> Any:
+            x, i = t.from_numpy(array.copy()), t.from_numpy(places)
+            turned = t.from_numpy(array.T.copy()).permute(tuple(range(array.ndim))[::-1])
+            if not dtype.startswith("float"):
+                return x.index_select(-1, i), turned.index_select(-1, i)
+            y = x.requires_grad_().index_select(-1, i)
+            (y * y).sum().backward()
+            return y, x.grad, turned.index_select(-1, i)
+
+        _same(call)
+    for outside in (-1, 4):
+        with pytest.raises(IndexError, match="index out of range in self"):
+            tc.zeros(3, 4).index_select(1, tc.tensor([0, outside]))
+
+
 @sampled("count", [3, 1, 64], keep=1)
 def test_what_is_among_a_few_is_torchs(count: int) -> None:
     rng = np.random.default_rng(count)
