@@ -80,9 +80,9 @@ def kernel_set(registers: int) -> tuple[tuple[int, int], ...]:
     """Return the tiles of size-generic executables, few enough to be compiled quickly.
 
     Other numbers of rows run in parts; never more rows for more vectors, since columns have
-    remainders too. 13 rows serve batches of small matrices.
+    remainders too. 13 rows serve batches of small matrices, 8 of three vectors what is large.
     """
-    rows = {1: (1, 2, 4, 8, 13), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6), 4: (1, 2, 4, 6)}
+    rows = {1: (1, 2, 4, 8, 13), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6, 8), 4: (1, 2, 4, 6)}
     return tuple((mr, nv) for mr, nv in _fitting(registers) if mr in rows[nv])
 
 

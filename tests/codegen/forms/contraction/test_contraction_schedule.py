@@ -123,6 +123,13 @@ def test_tiles_take_few_rows_of_an_operand_that_comes_from_memory() -> None:
     assert rows[262144] <= 12
 
 
+@pytest.mark.parametrize("size", [(32, 784, 16), (1000, 48, 513)])
+def test_columns_in_threes_have_the_tile_of_known_sizes_at_any(size: tuple[int, int, int]) -> None:
+    of_any = choose(product(*size), AMD, 1, kernel_set(AMD.registers))
+    of_known = chosen(product(*size), AMD)
+    assert (of_any.mr, of_any.nv) == (of_known.mr, of_known.nv) == (8, 3)
+
+
 def test_dots_are_for_few_rows() -> None:
     """As many loads as there is time for: beside tiles they take 1.3 times what their sums do."""
 
