@@ -11,7 +11,7 @@ none takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
@@ -33,24 +33,43 @@ def partitions(program: Program, *, chains: Sizes | None = None) -> tuple[Partit
     chains: the sizes at which products with rows between them may be one group, and rows with folds
     across them; None: no form takes such groups.
     """
-    written = separate(program)
-    inlined = inline(program, written)
-    fused = gather(program, inlined, rows=True)
-    chained = fused if chains is None else joined(program, fused, chains)
-    both = chained if chains is None else crossed(program, chained, chains)
-    found = {
-        **({"crossed": both} if len(both) < len(chained) else {}),
-        **({"chained": chained} if len(chained) < len(fused) else {}),
-        "fused": fused,
-        "copies": gather(program, inlined, rows=True, paddings=False),
-        "epilogues": gather(program, inlined, rows=False),
-        "inlined": inlined,
-        "separate": written,
-    }
-    out: dict[tuple[Group, ...], str] = {}
-    for name, groups in found.items():
-        out.setdefault(tuple(groups), name)
-    return tuple(Partition(name, groups) for groups, name in out.items())
+    inlined, _ = _fused(program)
+    found = [
+        *_most_fused(program, chains),
+        Partition("copies", tuple(gather(program, inlined, rows=True, paddings=False))),
+        Partition("epilogues", tuple(gather(program, inlined, rows=False))),
+        Partition("inlined", inlined),
+        Partition("separate", tuple(separate(program))),
+    ]
+    out: dict[tuple[Group, ...], Partition] = {}
+    for partition in found:
+        out.setdefault(partition.groups, partition)
+    return tuple(out.values())
+
+
+@lru_cache(maxsize=64)
+def default_partition(program: Program, *, chains: Sizes | None = None) -> Partition:
+    """Return the first of `partitions`; the others, which few ask for, are not made."""
+    return next(_most_fused(program, chains))
+
+
+def _most_fused(program: Program, chains: Sizes | None) -> Iterator[Partition]:
+    _, fused = _fused(program)
+    if chains is not None:
+        chained = joined(program, fused, chains)
+        both = crossed(program, chained, chains)
+        if len(both) < len(chained):
+            yield Partition("crossed", tuple(both))
+        if len(chained) < len(fused):
+            yield Partition("chained", tuple(chained))
+    yield Partition("fused", fused)
+
+
+@lru_cache(maxsize=64)
+def _fused(program: Program) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """Return groups with pointwise producers in their consumers, and these gathered."""
+    inlined = inline(program, separate(program))
+    return tuple(inlined), tuple(gather(program, inlined, rows=True))
 
 
 def joined(program: Program, groups: Sequence[Group], sizes: Sizes) -> list[Group]:

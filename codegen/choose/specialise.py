@@ -8,16 +8,17 @@ from functools import lru_cache
 
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
-from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.choose.fuse import default_partition, partitions
 from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.forms.base.regime import Asked
-from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.preludes.abi import MAX_LOOPS
 from tcdsl.codegen.program.decided import Sizes, decided
 from tcdsl.codegen.program.fission import distributed
+from tcdsl.codegen.program.group import Partition
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.parted import parted
 from tcdsl.codegen.program.program import Program
@@ -64,23 +65,31 @@ def arrangement_of(
     held = limits(_decided(program, spec), spec.sizes or ()) if call is not None else ()
     far = any(size.evaluate(dict(call or ())) >= FAR for size in held)
     program = rewritten(program, spec, machine, far=far)
-    by_name = {p.name: p for p in partitions(program, chains=chains(spec, machine))}
-    wanted = str(config.get("partition", next(iter(by_name))))
-    if wanted not in by_name:
-        raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
+    partition = _partition(program, config.get("partition"), chains(spec, machine))
     values = tuple(sorted(sizes.items()))
     offered: tuple[AnyForm, ...] = forms.CPU
     if isinstance(machine, Gpu):
         from tcdsl.codegen.choose import gpu_forms  # on use: a fourth of what lowers
 
         offered = gpu_forms.GPU
-    found = arrange(program, spec, by_name[wanted], machine, values, offered, call)
+    found = arrange(program, spec, partition, machine, values, offered, call)
     if found.asked is not None:
         for size in held:
             found.asked.at_least(size, FAR)  # the answer is part of the regime
         for size, least, _ in answers:
             found.asked.at_least(size, least)
     return replace(found, settled=what) if what else found
+
+
+def _partition(program: Program, name: Value | None, at: Sizes | None) -> Partition:
+    """Return the partition of a name, the default by none; at: see `fuse.partitions`."""
+    usual = default_partition(program, chains=at)
+    if name is None or str(name) == usual.name:
+        return usual
+    by_name = {p.name: p for p in partitions(program, chains=at)}
+    if str(name) not in by_name:
+        raise ScheduleError(f"partition is {name}; legal are {', '.join(by_name)}")
+    return by_name[str(name)]
 
 
 def settled_at(program: Program, spec: Spec, sizes: Mapping[str, int]) -> Config:

@@ -60,6 +60,8 @@ from tcdsl.codegen.loops.walk import (
     walk_stmt,
 )
 
+_LOGIC = ("&&", "||")
+
 
 def opaque(unit: Unit) -> Unit:
     """Return a unit for the CPU in which no mask of an access is known before it runs."""
@@ -116,17 +118,15 @@ def _conditions(body: Stmt) -> Iterator[Expr]:
         for e in own_exprs(s):
             within = set[int]()  # the left parts of chains whose left part was given
             for x in walk_expr(e):
-                match x:
-                    case Select(cond, then, other) if _reads(then) or _reads(other):
-                        yield cond
-                    case Bin("&&" | "||", lhs, rhs):
-                        if id(x) not in within and not _reads(rhs):
-                            continue
-                        if id(x) not in within:
-                            yield lhs
-                        within.add(id(lhs))
-                    case _:
-                        pass
+                if isinstance(x, Select):
+                    if _reads(x.then) or _reads(x.other):
+                        yield x.cond
+                elif isinstance(x, Bin) and x.op in _LOGIC:
+                    if id(x) not in within and not _reads(x.rhs):
+                        continue
+                    if id(x) not in within:
+                        yield x.lhs
+                    within.add(id(x.lhs))
 
 
 def _deciding(body: Stmt, conditions: Sequence[Expr]) -> frozenset[str]:

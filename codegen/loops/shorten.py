@@ -73,10 +73,14 @@ def _is_long(e: Expr) -> bool:
     """Whether an expression has a chain that is cut."""
     todo = [e]
     while todo:
-        first, chain = spine(todo.pop())
+        x = todo.pop()
+        if type(x) is not Bin:
+            todo += children(x)
+            continue
+        first, chain = spine(x)
         if len(chain) > LONGEST:
             return True
-        todo += children(first)
+        todo.append(first)
         todo += [link.rhs for link in chain]
     return False
 

@@ -44,6 +44,7 @@ from tcdsl.codegen.loops.walk import (
 )
 
 _NOTHING = Block(())
+_CHANGED = (Bin, Select, Offset)  # expressions, as the case may be
 _NamesOf = Callable[[Stmt], frozenset[str]]
 
 
@@ -59,6 +60,8 @@ def simplify_stmt(s: Stmt) -> Stmt:
 
 
 def _expr(e: Expr) -> Expr:
+    if type(e) not in _CHANGED:  # mostly a name or a number
+        return e
     match e:
         case Bin("+", x, y, t) if t == I64:
             return b.add(x, y)

@@ -232,6 +232,8 @@ class _Walk:
 
     def addresses(self, e: Expr, facts: _Facts) -> None:
         """Check the addresses in an expression."""
+        if isinstance(e, Const | Var):
+            return
         match e:
             case Select(cond, then, other):
                 self.addresses(cond, facts)

@@ -53,6 +53,8 @@ BELOW: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     Address: lambda e: (e.place,),
 }
 
+_LEAVES = (Const, Var)
+
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """Return the operands of an expression."""
@@ -102,6 +104,8 @@ def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild e bottom-up, passing each node through f."""
+    if type(e) in _LEAVES:
+        return f(e)
     first, chain = spine(e)
     done = f(map_children(first, lambda x: map_expr(x, f)))
     for link in chain:
@@ -190,7 +194,7 @@ def walk_expr(e: Expr) -> Iterator[Expr]:
     while todo:
         x = todo.pop()
         yield x
-        if below := children(x):
+        if below := BELOW[type(x)](x):
             todo.extend(reversed(below))
 
 
@@ -213,7 +217,7 @@ def all_exprs(s: Stmt) -> Iterator[Expr]:
         while todo:
             x = todo.pop()
             yield x
-            if below := children(x):
+            if below := BELOW[type(x)](x):
                 todo.extend(reversed(below))
 
 

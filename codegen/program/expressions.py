@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Any
 
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -71,21 +71,20 @@ def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     return done
 
 
+# By type, as passes ask for them at every node: a `match` goes through all types in turn.
+_OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    **dict.fromkeys((typed.Lit, typed.IndexValue, typed.SizeValue), lambda e: ()),
+    typed.Read: lambda e: e.subs,
+    typed.Builtin: lambda e: e.args,
+    **dict.fromkeys((typed.Unary, typed.Cast), lambda e: (e.operand,)),
+    typed.Binary: lambda e: (e.lhs, e.rhs),
+    typed.Select: lambda e: (e.cond, e.then, e.other),
+}
+
+
 def operands_of(e: Expr) -> tuple[Expr, ...]:
     """Return the direct operands of an expression, subscripts among them."""
-    match e:
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            return ()
-        case typed.Read(subs=parts) | typed.Builtin(args=parts):
-            return parts
-        case typed.Unary(operand=a) | typed.Cast(operand=a):
-            return (a,)
-        case typed.Binary(lhs=a, rhs=b):
-            return (a, b)
-        case typed.Select(cond=c, then=a, other=b):
-            return (c, a, b)
-        case _:
-            assert_never(e)
+    return _OPERANDS[type(e)](e)
 
 
 def with_bounds(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import specialise
+from tcdsl.codegen.choose import fuse, specialise
 from tcdsl.codegen.choose.fuse import can_join, fused_group, gather, partitions, separate, uses
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline
@@ -173,6 +173,22 @@ def test_partitions_are_different() -> None:
         assert len(set(found)) == len(found)
 
 
+def test_the_default_is_made_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for entry in PROGRAMS.values():
+        p = program_of(entry.checked())
+        for chains in (None, *(tuple(sizes.items()) for sizes in entry.sizes)):
+            assert fuse.default_partition(p, chains=chains) == partitions(p, chains=chains)[0]
+    asked: list[bool] = []
+
+    def noted(p: Program, groups: Sequence[Group], *, rows: bool) -> list[Group]:
+        asked.append(rows)
+        return gather(p, groups, rows=rows)
+
+    monkeypatch.setattr(fuse, "gather", noted)
+    fuse.default_partition(program("s(n) +=! A(n,m)  O(n,m) = A(n,m) * s(n)"))
+    assert asked == [True]
+
+
 def test_part_of_a_group_keeps_what_the_rest_reads() -> None:
     p = program_of(PROGRAMS["softmax"].checked())
     (group,) = partitions(p)[0].groups
@@ -205,19 +221,19 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
 )
 def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
-    chosen: dict[Program, tuple[Partition, ...]] = {}
-    monkeypatch.setattr(specialise, "partitions", lambda p, chains: chosen[p])
+    chosen: dict[Program, Partition] = {}
+    monkeypatch.setattr(specialise, "default_partition", lambda p, chains: chosen[p])
     cases = []
     for _ in range(6):
         entry = random_program(rng)
         for k, sizes in enumerate(entry.sizes):
             problem = problem_of(entry, sizes, rng)
-            chosen.setdefault(problem.program, (random_partition(problem.program, rng),))
+            chosen.setdefault(problem.program, random_partition(problem.program, rng))
             cases += [Case(problem, exact) for exact in (False, True)[: 1 + (k == 0)]]
     wanted = [expected(c.problem) for c in cases]
     for case, got, want in zip(cases, run_cases(cases, seed=seed), wanted, strict=True):
         text = case.problem.program.text
-        groups = [g.members for g in chosen[case.problem.program][0].groups]
+        groups = [g.members for g in chosen[case.problem.program].groups]
         try:
             assert_same(got, want, terms=400)
         except AssertionError as e:
