@@ -63,7 +63,7 @@ _WORDS = """
     layer_norm lcm lcm_ ldexp le lerp lerp_ less less_equal lgamma lgamma_ linspace load log
     log10 log10_ log1p log1p_ log2 log2_ log_ log_softmax logaddexp logaddexp2 logcumsumexp
     logdet logical_and logical_not logical_or logical_xor logit logit_ logspace logsumexp
-    long lstm_cell lt lu_solve lu_unpack manual_seed masked_fill masked_scatter
+    long lstm_cell lt lu lu_solve lu_unpack manual_seed masked_fill masked_scatter
     masked_select matmul matrix_exp matrix_power max max_pool1d max_pool2d max_pool3d
     maximum mean median memory_format meshgrid min minimum mm mode moveaxis movedim msort
     mul mul_ multinomial multiply multiply_ mv mvlgamma nan nan_to_num nan_to_num_ nanmean

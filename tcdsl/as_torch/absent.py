@@ -25,7 +25,6 @@ REASONS = {
     "multiprocessing": "use Python's multiprocessing; DataLoader(num_workers=) has its own workers",
     "mps": "there are CPUs and CUDA: torch.device('cpu')",
     "xpu": "there are CPUs and CUDA: torch.device('cpu')",
-    "lu": "use torch.linalg.solve, or the older torch.btrifact",
     "solve": "use torch.linalg.solve; " + _OLD,
     "lstsq": "use torch.linalg.lstsq; " + _OLD,
     "__config__": "what it is built of is shown by `tcdsl doctor`",

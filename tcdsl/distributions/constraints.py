@@ -31,6 +31,15 @@ class Constraint:
     def __repr__(self) -> str:
         return self.shown
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle what this file names by that name, the others by what makes them."""
+        for name, found in globals().items():
+            if found is self:
+                return name
+        if self.args:
+            return _MAKERS[self.kind], self.args
+        return object.__reduce_ex__(self, protocol)
+
 
 def _is_whole(x: Any) -> Any:
     return x % 1 == 0
@@ -139,16 +148,19 @@ dependent = Constraint("Dependent()", lambda x: True)
 def integer_interval(low: Any, high: Any) -> Constraint:
     """Return that values are integers from one bound to another, both inside."""
     shown = f"IntegerInterval(lower_bound={low}, upper_bound={high})"
-    return Constraint(shown, lambda x: (x >= low) & (x <= high) & _is_whole(x), is_discrete=True)
+    return Constraint(
+        shown, lambda x: (x >= low) & (x <= high) & _is_whole(x), is_discrete=True, args=(low, high)
+    )
 
 
 def counts(total: Any) -> Constraint:
-    """Return that vectors of integers add up to a number."""
+    """Return that vectors of counts add up to a number or to less, as PyTorch has it."""
     return Constraint(
         "Multinomial()",
-        lambda x: ((x >= 0) & _is_whole(x)).all(-1) & (x.sum(-1) == total),
+        lambda x: (x >= 0).all(-1) & (x.sum(-1) <= total),
         1,
         is_discrete=True,
+        args=(total,),
     )
 
 
@@ -185,6 +197,20 @@ def stack(cseq: Sequence[Constraint], dim: int = 0) -> Constraint:
     event_dim = max((p.event_dim for p in parts), default=0)
     is_within = dim + event_dim < 0  # whether the elements lie in one value
     return Constraint("Stack()", check, event_dim + is_within, args=(parts, dim))
+
+
+_MAKERS = {
+    "GreaterThan": greater_than,
+    "GreaterThanEq": greater_than_eq,
+    "LessThan": less_than,
+    "Interval": interval,
+    "HalfOpenInterval": half_open_interval,
+    "IndependentConstraint": independent,
+    "IntegerInterval": integer_interval,
+    "Multinomial": counts,
+    "Cat": cat,
+    "Stack": stack,
+}
 
 
 class dependent_property(property):  # noqa: N801  (PyTorch's name)

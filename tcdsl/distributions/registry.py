@@ -47,6 +47,13 @@ class ConstraintRegistry:
             raise NotImplementedError(f"Cannot transform _{constraint.kind} constraints")
         return factory(constraint)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the library's own two by name."""
+        for name in ("biject_to", "transform_to"):
+            if globals()[name] is self:
+                return name
+        return super().__reduce_ex__(protocol)
+
 
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 

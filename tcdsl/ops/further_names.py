@@ -13,6 +13,7 @@ from tcdsl.ops.arguments import several
 from tcdsl.ops.copies import pad
 from tcdsl.ops.distances import pairwise_distance
 from tcdsl.ops.factors import btriunpack
+from tcdsl.ops.lu import lu_factor_ex
 from tcdsl.ops.lu import lu_solve as _solve_by_factors
 from tcdsl.ops.matrix_norms import matrix_norm
 from tcdsl.ops.products import bilinear
@@ -23,6 +24,7 @@ from tcdsl.ops.systems import trtrs
 from tcdsl.ops.table import publish
 
 Triangular = result("triangular_solve", "solution", "cloned_coefficient")
+LuWithInfo = result("_lu_with_info", "LU", "pivots", "info")
 Unpacked = result("lu_unpack", "P", "L", "U")
 
 
@@ -37,6 +39,12 @@ def triangular_solve(
 ) -> Any:  # fmt: skip
     """Solve ``A X = b`` of triangles A, whose copy is the second result."""
     return Triangular(*trtrs(b, A, upper, transpose, unitriangular))
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:  # noqa: N803
+    """Return what `linalg.lu_factor` does, of singular matrices too; if asked, which are."""
+    found = lu_factor_ex(A, pivot=pivot)
+    return LuWithInfo(*found) if get_infos else tuple(found[:2])
 
 
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
@@ -117,14 +125,15 @@ _PLAIN: dict[str, Any] = {
     "pairwise_distance": pairwise_distance,
 }
 for _function in (
-    constant_pad_nd, triangular_solve, lu_solve, lu_unpack, frobenius_norm,
+    constant_pad_nd, triangular_solve, lu, lu_solve, lu_unpack, frobenius_norm,
     nuclear_norm,
 ):  # fmt: skip
     publish(_function, (_function.__name__,), on=("torch",))
 publish(norm, ("norm",))
 publish(is_signed, ("is_signed",))
 publish(triangular_solve, ("triangular_solve",), on=("Tensor",))
-publish(lu_solve, ("lu_solve",), on=("Tensor",))
+for _function in (lu, lu_solve):
+    publish(_function, (_function.__name__,), on=("Tensor",))
 for _name, _known in _PLAIN.items():
     publish(_known, (_name,), on=("torch",))
 publish(hardshrink, ("hardshrink",), on=("Tensor",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -417,3 +419,28 @@ def test_samples_of_a_seed_are_pytorchs(text: str) -> None:
         drawn = eval(text, vars(places)).sample((5,))
         found.append([*drawn.tolist(), t.rand(1).item()])
     assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "positive", "simplex", "corr_cholesky", "interval(-1.0, 0.4)", "less_than(0.4)",
+        "half_open_interval(0.0, 0.5)", "integer_interval(0, 3)", "multinomial(1.5)",
+        "independent(greater_than(0.1), 1)", "cat([positive, real], -1, [1, 2])",
+        "stack([positive, real, real], -1)",
+    ],
+)  # fmt: skip
+def test_constraints_and_their_transforms_are_pickled_and_copied(what: str) -> None:
+    made, theirs = (
+        eval(what, {}, {n: getattr(u.d.constraints, n) for n in dir(u.d.constraints)})
+        for u in (OURS, THEIRS)
+    )
+    x = [[0.25, 0.25, 0.5], [1.0, 2.0, -3.0], [1.0, 0.0, 0.0]]
+    for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert again.event_dim == theirs.event_dim
+        assert again.check(library.tensor(x)).tolist() == theirs.check(torch.tensor(x)).tolist()
+    for to in (distributions.biject_to, distributions.transform_to):
+        assert pickle.loads(pickle.dumps(to)) is to
+    if what == "positive":
+        onto = pickle.loads(pickle.dumps(distributions.biject_to(made)))
+        assert onto(library.zeros(1)).tolist() == [1]

@@ -165,7 +165,7 @@ LAPACKS = (
     "btrifact btrifact_with_info btrisolve btriunpack cholesky cholesky_inverse "
     "cholesky_solve det eig gels geqrf gesv inverse logdet matrix_power orgqr "
     "ormqr pinverse potrf potri potrs pstrf qr slogdet svd symeig trtrs svd_lowrank pca_lowrank "
-    "lu_solve lu_unpack triangular_solve nuclear_norm"
+    "lu lu_solve lu_unpack triangular_solve nuclear_norm"
 )
 VIEWS = (
     "movedim moveaxis swapaxes swapdims ravel unflatten tensor_split hsplit vsplit dsplit "

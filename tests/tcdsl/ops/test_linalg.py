@@ -176,6 +176,13 @@ def test_what_fails_is_told() -> None:
         with pytest.raises(RuntimeError):
             call(tensor(lost), check_errors=True)
     assert linalg.lu_factor_ex(tensor(lost)).info.tolist() == [0, 0, 3]
+    found, wanted = (
+        library.lu(tensor(lost), get_infos=True),
+        torch.lu(torch.tensor(lost), get_infos=True),
+    )
+    for part, theirs in zip(found, wanted, strict=True):
+        assert part.tolist() == theirs.tolist()
+    assert repr(tensor(lost).lu()) == repr(tuple(found[:2]))
 
 
 @pytest.mark.wide
