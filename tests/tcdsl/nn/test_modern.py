@@ -307,11 +307,14 @@ def _of(seed: int, *shape: int) -> Any:
 
 
 def test_the_choice_of_a_kernel_of_attention_changes_nothing() -> None:
+    from tcdsl.backends.cuda import sdp_kernel
     from tcdsl.nn.attention import SDPBackend, sdpa_kernel
 
     q = tc.tensor(IMAGE)
     with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
         inside = nn.functional.scaled_dot_product_attention(q, q, q)
     assert tc.equal(inside, nn.functional.scaled_dot_product_attention(q, q, q))
+    with sdp_kernel(enable_math=False):
+        assert tc.equal(inside, nn.functional.scaled_dot_product_attention(q, q, q))
     with pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend"):
         sdpa_kernel("math").__enter__()  # type: ignore[arg-type]
