@@ -22,6 +22,7 @@ from tcdsl.codegen.forms.contraction.schedule import (
     panel_step,
     parallel_from,
     pass_depth,
+    rows_for_all,
     takes_dots,
     tile_cost,
     tiles_for,
@@ -86,6 +87,8 @@ def choose(
         cost = number(tile_cost(x, machine, c64(mr), c64(nv), step))
         if not best or cost * 200 < best * 199:
             best, shape = cost, (mr, nv)
+    if threads > 1 and best * number(x.outer) > parallel_from(machine) and not x.is_tiled:
+        shape = number(rows_for_all(x, c64(threads), *map(c64, shape))), shape[1]
     mr_, nv_ = c64(shape[0]), c64(shape[1])
     pack_a, pack_b = packs_a(x, nv_), packs_b(x, machine, mr_)
     dot = number(takes_dots(x, machine, c64(best), pack_b)) == 1

@@ -19,6 +19,7 @@ from tcdsl.codegen.forms.contraction.schedule import (
     packs_a,
     packs_b,
     pass_depth,
+    rows_for_all,
     step_costs,
     takes_dots,
     tile_cost,
@@ -123,6 +124,10 @@ def plan_blocking(
             *_named(var, cost, lambda name: tile_cost(x, machine, mr, nv, step, name)),
             assign(best, cost),
         )
+    pays = compare(">", mul(best, x.outer), pays_from)
+    if not x.is_tiled:
+        fewer = assign(mr, rows_for_all(x, threads, mr, nv))
+        search = block(search, when(all_of(compare(">", threads, 1), pays), fewer))
     searched = when(compare(">", mul(x.m, x.n), 0), search)
     kc, mt, nt, mb, mc, nc = map(var, ("kc", "mt", "nt", "mb", "mc", "nc"))
     method = var("method") if x.dots or x.streams else c64(PANEL)

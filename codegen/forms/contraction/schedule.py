@@ -36,6 +36,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import SERIAL_NS
 
 MAX_ROWS, MAX_VECTORS = 24, 4
+HIDING = 8  # accumulators in turns: two FMAs a cycle, each ready after four
 CALL = 100  # half cycles of a call of a micro-kernel
 STORE = 4  # half cycles of an accumulator on its way out
 MOVE = 16  # half cycles of a row of a panel on its way from where it lies
@@ -80,9 +81,9 @@ def kernel_set(registers: int) -> tuple[tuple[int, int], ...]:
     """Return the tiles of size-generic executables, few enough to be compiled quickly.
 
     Other numbers of rows run in parts; never more rows for more vectors, since columns have
-    remainders too. 13 rows serve batches of small matrices, 8 of three vectors what is large.
+    remainders too. 13 and 16 rows serve batches of small matrices, 8 of three vectors large ones.
     """
-    rows = {1: (1, 2, 4, 8, 13), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6, 8), 4: (1, 2, 4, 6)}
+    rows = {1: (1, 2, 4, 8, 13, 16), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6, 8), 4: (1, 2, 4, 6)}
     return tuple((mr, nv) for mr, nv in _fitting(registers) if mr in rows[nv])
 
 
@@ -340,6 +341,16 @@ def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, m
     tiles = max64(div(div(room, row), mr), 1)
     all_tiles = ceil_div(mc, mr)
     return mul(ceil_div(all_tiles, ceil_div(all_tiles, tiles)), mr)
+
+
+def rows_for_all(x: Extents, threads: Expr, mr: Expr, nv: Expr) -> Expr:
+    """Return the rows of a tile: fewer than it would have where some threads would have none.
+
+    Not fewer than hide how long an FMA takes.
+    """
+    tiles = mul(x.outer, ceil_div(x.m, mr), ceil_div(x.n, mul(nv, x.lanes)))
+    fewer = min64(mr, max64(ceil_div(x.m, threads), HIDING))
+    return select(compare("<", tiles, threads), fewer, mr)
 
 
 def grid_counts(x: Extents, threads: Expr, mr: Expr, nv: Expr, is_dot: Expr) -> tuple[Expr, Expr]:

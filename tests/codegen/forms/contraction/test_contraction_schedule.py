@@ -182,3 +182,12 @@ def test_the_fewer_lines_of_dots_are_not_split() -> None:
     assert (c.method, c.nt) == (DOT, 1)
     c = choose(replace(product(16, 16, 100_000), packs_b=True, dots=True), AMD, 2, tiles)
     assert (c.method, c.mt) == (DOT, 2), "else one thread has all"
+
+
+@pytest.mark.parametrize("tiles", [kernel_set(INTEL.registers), register_tiles(INTEL)])
+def test_tiles_are_lower_where_threads_would_have_none(tiles: tuple[tuple[int, int], ...]) -> None:
+    one = product(16, 16, 100_000)
+    found = {t: choose(one, INTEL, t, tiles) for t in (1, 2, 64)}
+    assert {t: (c.mr, c.mt) for t, c in found.items()} == {1: (16, 1), 2: (8, 2), 64: (8, 2)}
+    many = replace(one, outer=c64(512), a_outer=c64(512), k=c64(32))
+    assert choose(many, INTEL, 2, tiles).mr == 16, "a matrix is one tile"
