@@ -154,15 +154,17 @@ def _find(ctx: Context) -> _Found | None:
     if c is None:
         return None
     lanes = ctx.machine.lanes(c.problem.dtype.size_bytes)
-    if c.problem.a.stride(c.pixel.name) == ONE:  # nobody asks how long a line is: see above
-        pixels, is_packed = c.pixel.extent.constant, c.problem.b.linear(c.sums) is None
+    is_wide, is_near = c.tap.extent != ONE, c.problem.a.stride(c.pixel.name) == ONE
+    pixels = c.pixel.extent.constant  # nobody asks how long a line is: see above
+    if is_near:
+        is_packed = c.problem.b.linear(c.sums) is None
         is_short = pixels is not None and pixels < _LONG * lanes
-        is_wide = c.tap.extent != ONE
         if c.tap.extent.constant is None or not (is_short or is_packed or is_wide):
             return None
         if not (is_packed or is_short) and not _are_columns_full(ctx, c, lanes):
             return None
-    if not ctx.at_least(c.column.extent, lanes // 2):
+    are_gathered = (is_wide and not is_near) or (pixels is not None and pixels <= lanes // 2)
+    if not are_gathered and not ctx.at_least(c.column.extent, lanes // 2):  # see `form.py`
         return None
     try:
         bare = copied(ctx.group)

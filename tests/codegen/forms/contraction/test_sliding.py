@@ -100,6 +100,8 @@ def test_one_executable_serves_ragged_tiny_and_empty_sizes() -> None:
         (0, 3, 5, 6, 20),
         (3, 2, 4, 15, 9),
         (1, 0, 3, 5, 12),
+        (2, 4, 9, 37, 1),  # one column too: pixels apart would be gathered
+        (1, 2, 1, 2, 3),
     ]
     held(
         [problem(STRIDED, rand(n, c, h, w), rand(f, c, 3, 3)) for n, c, h, w, f in shapes], terms=27
