@@ -264,6 +264,15 @@ def _of_probabilities(
     return total / count
 
 
+def _check_scores(input: Tensor) -> None:
+    """Refuse what is no scores of a row, or of rows, of some classes."""
+    if input.ndim not in (1, 2) or not input.shape[-1]:
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input.shape)}"
+        )
+
+
 @wide
 def multi_margin_loss(
     input: Tensor,
@@ -278,6 +287,7 @@ def multi_margin_loss(
     """Return what the target's score lacks of a margin above all others, to the power p: 1 or 2."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
+    _check_scores(input)
     how = reduction_of(reduction, size_average, reduce)
     scores = input.unsqueeze(0) if input.ndim == 1 else input
     classes = target if target.ndim == 1 else target.reshape(-1)
@@ -313,7 +323,8 @@ def multilabel_margin_loss(
     size_average, reduce, reduction
         As of all losses.
     """
-    if input.ndim not in (1, 2) or tuple(target.shape) != tuple(input.shape):
+    _check_scores(input)
+    if tuple(target.shape) != tuple(input.shape):
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )

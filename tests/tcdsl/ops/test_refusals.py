@@ -50,6 +50,16 @@ def test_images_that_no_factor_divides(
         F.channel_shuffle(tc.ones(2, 4, 4), 0)
 
 
+def test_margins_are_of_rows_of_some_classes() -> None:
+    labels = tc.zeros(3, dtype=tc.int64)
+    for shape in ((0,), (3, 0), (3, 2, 2)):
+        x = tc.zeros(*shape)
+        for loss, target in ((F.multi_margin_loss, labels), (F.multilabel_margin_loss, x.long())):
+            with pytest.raises(RuntimeError, match=r"Expected non-empty vector or matrix"):
+                loss(x, target)
+    assert F.multilabel_margin_loss(tc.zeros(0, 3), tc.zeros(0, 3).long(), reduction="sum") == 0
+
+
 def test_losses_warn_of_targets_that_broadcast() -> None:
     x = tc.ones(3)
     for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss):
