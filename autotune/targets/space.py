@@ -60,6 +60,8 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpac
         return forms[chosen.pop("form")].meaning(chosen)
 
     def meaning(config: Config) -> Hashable:
+        if not any(branch.holds(config) for branch in branches):
+            return config  # a user's, or another compiler's: whether it is one, emitting it tells
         partition = str(config.get("partition"))
         try:
             return tuple(

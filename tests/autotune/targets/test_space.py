@@ -72,3 +72,21 @@ def test_configs_of_one_meaning_are_one_kernel(name: str) -> None:
     pairs = [(one, other) for one, *others in alike.values() for other in others[-2:]]
     for one, other in rng.sample(pairs, min(len(pairs), _PAIRS)):
         assert kernel(one) == kernel(other), f"{one}\n{other}"
+
+
+def test_configs_of_another_compiler_mean_themselves() -> None:
+    """A search that starts from them, or finds them in a file, goes on: they are refused later."""
+    text, sizes = PAIRS["product"]
+    p = problem_of(Entry(text, (sizes,)), sizes, np.random.default_rng(0))
+    space = space_of(p.program, spec_of(p, exact=True), detect())
+    known = dict(space.default.items)
+    for strange in (
+        {"planted": "crash"},
+        {"partition": "fused"},
+        known | {"partition": "elsewhere"},
+        known | {"g0.form": "weaving"},
+        known | {"g0.tile": "wide"},
+    ):
+        config = Config.of(strange)
+        assert space.meaning(config) == config
+    assert space.meaning(space.default) != space.default
