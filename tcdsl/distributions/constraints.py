@@ -36,7 +36,7 @@ class Constraint:
         for name, found in globals().items():
             if found is self:
                 return name
-        if self.args:
+        if type(self) is Constraint and self.args and self.kind in _MAKERS:
             return _MAKERS[self.kind], self.args
         return object.__reduce_ex__(self, protocol)
 

@@ -96,9 +96,7 @@ def pad(
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if is_casting() and (mode == "replicate" or (mode == "reflect" and len(widths) <= 4)):
         input = widened(input)
-    if not any(widths):
-        return input
-    if min(widths) >= 0:
+    if min(widths, default=0) >= 0:
         return _padded(input, widths, None, mode)
     zero = number_of_type(input.dtype, 0)
     added, removed = tuple(max(w, 0) for w in widths), tuple(min(w, 0) for w in widths)

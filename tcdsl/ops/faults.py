@@ -21,6 +21,7 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
         "out of range: tried to access index {value} on a tensor of {extent} elements.",
     ),
     "masked_scatter": "Number of elements of source < number of ones in mask",
+    "multilabel_margin": "argument #2 'target' is out of range",
     "multi_margin": "target out of range: {value}, where there are {extent} classes",
     **dict.fromkeys(
         ("bag_sum", "bag_mean", "bag_max", "bag_weighted"),
@@ -35,7 +36,9 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     ),
 }
 
-_RUNTIME = frozenset(("gather", "masked_scatter", "scatter"))  # of which PyTorch says it so
+_RUNTIME = frozenset(  # of which PyTorch says it so
+    ("gather", "masked_scatter", "multilabel_margin", "scatter")
+)
 _DIVISIONS = frozenset(("remainder", "fmod", "div_floor", "div_trunc"))
 
 

@@ -141,12 +141,6 @@ class _List(Module):
     def __setitem__(self, index: Any, value: Any) -> None:
         setattr(self, _at(index, len(self)), value)
 
-    def __delitem__(self, index: Any) -> None:
-        values = list(self)
-        del values[index]
-        self._members().clear()
-        self.extend(values)
-
     def __len__(self) -> int:
         return len(self._members())
 
@@ -163,8 +157,11 @@ class _List(Module):
 
     def extend(self, values: Iterable[Any]) -> Self:
         """Add members behind the others; return self."""
-        if not isinstance(values, Iterable):
-            raise TypeError(f"expected an iterable to extend by, got {type(values).__name__}")
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(
+                f"{self._get_name()}.extend should be called with an iterable, but got "
+                f"{type(values).__name__}"
+            )
         for value in values:
             self.append(value)
         return self
@@ -198,6 +195,12 @@ class ModuleList(_List):
             "\n  ".join([f"{self._get_name()}(", *lines]) + "\n)" if lines else super().__repr__()
         )
 
+    def __delitem__(self, index: Any) -> None:
+        values = list(self)
+        del values[index]
+        self._modules.clear()
+        self.extend(values)
+
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
@@ -216,30 +219,47 @@ class ModuleList(_List):
 
 
 class ParameterList(_List):
-    """A list of parameters, which count as this module's.
+    """A list of parameters, which count as this module's, and of whatever else.
 
     Parameters
     ----------
-    parameters : iterable of Parameter, optional
-        Tensors become parameters.
+    values : iterable, optional
+        Tensors become parameters; modules are children; other objects are kept as they are.
     """
 
-    _table = "_parameters"
-
-    def __init__(self, parameters: Iterable[Parameter] | None = None) -> None:
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
-        self.extend(parameters or ())
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"_size": len(state["_parameters"])} | state)
+
+    def _members(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in map(str, range(self._size))}
+
+    def __getitem__(self, index: Any) -> Any:
+        whole = isinstance(index, slice)
+        return super().__getitem__(index) if whole else getattr(self, _at(index, self._size))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, _as_parameter(value))
+
+    def __len__(self) -> int:
+        return self._size
 
     def _add(self, name: str, value: Any) -> None:
-        self.register_parameter(name, _as_parameter(value))
+        setattr(self, name, _as_parameter(value))
+        self._size += 1
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: a list computes nothing."""
+        raise RuntimeError("ParameterList should not be called.")
 
     def extra_repr(self) -> str:
-        """Return the parameters, a line each."""
-        return "\n".join(
-            f"  ({name}): {_described(p, p.dtype)}"
-            for name, p in self._parameters.items()
-            if p is not None
-        )
+        """Return the members, a line each."""
+        return "\n".join(f"  ({name}): {_shown(member)}" for name, member in enumerate(self))
 
 
 class _Dict(Module):
@@ -376,6 +396,13 @@ def _as_parameter(value: Any) -> Any:
     """Return a tensor as a parameter."""
     is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
     return Parameter(value) if is_plain else value
+
+
+def _shown(member: Any) -> str:
+    if not isinstance(member, Tensor):
+        return f"Object of type: {type(member).__name__}"
+    text = _described(member, member.dtype)
+    return f"{text[:-1]} ({member.device})]" if member.device.type == "cuda" else text
 
 
 def _described(parameter: Any, kind: object) -> str:

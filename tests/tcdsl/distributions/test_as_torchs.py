@@ -444,3 +444,9 @@ def test_constraints_and_their_transforms_are_pickled_and_copied(what: str) -> N
     if what == "positive":
         onto = pickle.loads(pickle.dumps(distributions.biject_to(made)))
         assert onto(library.zeros(1)).tolist() == [1]
+
+
+def test_a_constraint_of_ones_own_is_pickled_by_its_parts() -> None:
+    made = distributions.constraints.Constraint("Mine(2)", abs, args=(2,))
+    again = pickle.loads(pickle.dumps(made))
+    assert (again.shown, again.check, again.args) == ("Mine(2)", abs, (2,))

@@ -204,6 +204,27 @@ def test_tensors_become_parameters_in_lists_and_mappings() -> None:
     assert all(isinstance(p, nn.Parameter) for p in (*listed.parameters(), *named.parameters()))
 
 
+def test_a_list_of_parameters_keeps_whatever_else() -> None:
+    listed = nn.ParameterList([1, "a", tc.ones(2), [3], nn.Linear(1, 1), None])
+    assert [name for name, _ in listed.named_parameters()] == ["2", "4.weight", "4.bias"]
+    listed[0] = tc.zeros(1)
+    listed[3] = 4.5
+    for found in (listed, copy.deepcopy(listed), pickle.loads(pickle.dumps(listed))):
+        assert len(found) == len(list(found)) == 6
+        assert isinstance(found[0], nn.Parameter)
+        assert [found[1], found[-3], found[-1]] == ["a", 4.5, None]
+        assert list(found[1:4:2]) == ["a", 4.5]
+    before = nn.ParameterList([tc.ones(1)])
+    del before.__dict__["_size"]  # as those that were saved when all were parameters
+    assert len(pickle.loads(pickle.dumps(before))) == 1
+    with pytest.raises(TypeError, match="cannot assign 'int' as parameter '2'"):
+        listed[2] = 3
+    with pytest.raises(TypeError, match="called with an iterable, but got Tensor"):
+        nn.ParameterList(tc.ones(2))
+    with pytest.raises(RuntimeError, match="ParameterList should not be called"):
+        listed(1)
+
+
 def test_parameters_of_a_plain_mapping_come_in_the_order_of_their_names() -> None:
     u, i = tc.ones(1), tc.ones(2)
     named = nn.ParameterDict({"u": u, "i": i})

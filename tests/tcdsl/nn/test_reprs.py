@@ -17,6 +17,7 @@ MODULES = (
     "MaxUnpool2d((2, 3), 1)", "MaxUnpool3d(2)", "MultiheadAttention(4, 2)", "CTCLoss()",
     "ParameterList([n.Parameter(u.ones(2))])",
     "ParameterList([n.Parameter(u.ones(2, 3)), n.Parameter(u.ones(1, dtype=u.float64))])",
+    "ParameterList([1, 'a', None, [u.ones(1)], u.ones(2), n.ParameterList([u.ones(3)])])",
     "ParameterDict({'a': n.Parameter(u.ones(2)), 'b': n.Parameter(u.ones(3))})",
     "EmbeddingBag(3, 4, mode='sum')", "LPPool1d(2, 3)", "Unflatten(1, (2, 3))", "RMSNorm(3)",
     "LSTM(2, 3, num_layers=2)", "AdaptiveAvgPool2d((1, None))",

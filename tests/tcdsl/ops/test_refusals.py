@@ -60,6 +60,21 @@ def test_margins_are_of_rows_of_some_classes() -> None:
     assert F.multilabel_margin_loss(tc.zeros(0, 3), tc.zeros(0, 3).long(), reduction="sum") == 0
 
 
+def test_labels_that_are_no_classes_are_refused_wherever_they_stand() -> None:
+    for labels in ([0, 3, -1], [0, -2, 1], [0, -1, 3], [-1, -1, 2**63 - 1]):
+        with pytest.raises(RuntimeError, match="argument #2 'target' is out of range"):
+            F.multilabel_margin_loss(tc.zeros(1, 3), tc.tensor([labels]))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_a_pad_of_nothing_is_a_copy(mode: str) -> None:
+    x = tc.ones(2, 3, requires_grad=True)
+    y = F.pad(x, (0, 0), mode=mode)
+    y.sum().backward()
+    y.data += 1
+    assert x.tolist() == x.grad.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
 def test_losses_warn_of_targets_that_broadcast() -> None:
     x = tc.ones(3)
     for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss):
