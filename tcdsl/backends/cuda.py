@@ -1,8 +1,8 @@
 """Settings of products on GPUs, where float32 is float32 whatever is said."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 matmul = SimpleNamespace(allow_tf32=False)
 
@@ -19,16 +19,15 @@ def _taken(enabled: bool = True, *args: object, **kwargs: object) -> None:
 enable_flash_sdp = enable_math_sdp = enable_mem_efficient_sdp = enable_cudnn_sdp = _taken
 
 
+@contextmanager
 def sdp_kernel(
     enable_flash: bool = True,
     enable_math: bool = True,
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
-) -> AbstractContextManager[Any]:
-    """Return the context of `nn.attention.sdpa_kernel`, for which nothing is chosen."""
-    from tcdsl.nn.attention import sdpa_kernel  # late: settings load no layers
-
-    return sdpa_kernel([])
+) -> Iterator[None]:
+    """Choose nothing, as `nn.attention.sdpa_kernel` does."""
+    yield
 
 
 def _is_chosen() -> bool:
