@@ -36,6 +36,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import SERIAL_NS
 
 MAX_ROWS, MAX_VECTORS = 24, 4
+FEW = 3  # tiles along m, which read b where it lies
 HIDING = 8  # accumulators in turns: two FMAs a cycle, each ready after four
 CALL = 100  # half cycles of a call of a micro-kernel
 STORE = 4  # half cycles of an accumulator on its way out
@@ -231,7 +232,7 @@ def packs_b(x: Extents, machine: Machine, mr: Expr) -> Expr:
     Panels are aligned: where vectors of b begin at any element, as in an array of NumPy, the
     second half of them crosses a line. From the first level that costs nothing.
     """
-    few_rows = compare("<=", x.m, mul(mr, 3))
+    few_rows = compare("<=", x.m, mul(mr, FEW))
     near = machine.l2_bytes // 2 if machine.crosses_lines else machine.l1_bytes // 4
     small = compare("<=", mul(x.n, x.k, x.bytes), near)
     keep = all_of(_truth(not x.packs_b), any_of(_truth(x.keeps_b), few_rows, small))
@@ -346,10 +347,11 @@ def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, m
 def rows_for_all(x: Extents, threads: Expr, mr: Expr, nv: Expr) -> Expr:
     """Return the rows of a tile: fewer than it would have where some threads would have none.
 
-    Not fewer than hide how long an FMA takes.
+    Not fewer than hide how long an FMA takes, nor than leave `packs_b` as it is: by what is packed
+    dots are chosen, and bits would depend on the threads.
     """
     tiles = mul(x.outer, ceil_div(x.m, mr), ceil_div(x.n, mul(nv, x.lanes)))
-    fewer = min64(mr, max64(ceil_div(x.m, threads), HIDING))
+    fewer = min64(mr, max64(ceil_div(x.m, min64(threads, FEW)), HIDING))
     return select(compare("<", tiles, threads), fewer, mr)
 
 

@@ -191,3 +191,10 @@ def test_tiles_are_lower_where_threads_would_have_none(tiles: tuple[tuple[int, i
     assert {t: (c.mr, c.mt) for t, c in found.items()} == {1: (16, 1), 2: (8, 2), 64: (8, 2)}
     many = replace(one, outer=c64(512), a_outer=c64(512), k=c64(32))
     assert choose(many, INTEL, 2, tiles).mr == 16, "a matrix is one tile"
+
+
+def test_threads_do_not_choose_the_method() -> None:
+    """Lower tiles had b packed, and so dots chosen: other bits."""
+    x = replace(product(37, 53, 2764), dots=True)
+    found = [choose(x, INTEL, threads, kernel_set(INTEL.registers)) for threads in (1, 2, 4, 16)]
+    assert len({(c.method, c.pack_b, c.kc) for c in found}) == 1
