@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from tcdsl.grammar.proofs.sizes import Size
@@ -74,11 +75,11 @@ def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 # By type, as passes ask for them at every node: a `match` goes through all types in turn.
 _OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
     **dict.fromkeys((typed.Lit, typed.IndexValue, typed.SizeValue), lambda e: ()),
-    typed.Read: lambda e: e.subs,
-    typed.Builtin: lambda e: e.args,
+    typed.Read: attrgetter("subs"),
+    typed.Builtin: attrgetter("args"),
     **dict.fromkeys((typed.Unary, typed.Cast), lambda e: (e.operand,)),
-    typed.Binary: lambda e: (e.lhs, e.rhs),
-    typed.Select: lambda e: (e.cond, e.then, e.other),
+    typed.Binary: attrgetter("lhs", "rhs"),
+    typed.Select: attrgetter("cond", "then", "other"),
 }
 
 

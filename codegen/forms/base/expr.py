@@ -36,7 +36,7 @@ from tcdsl.codegen.loops.loopir import (
     Un,
     Var,
 )
-from tcdsl.codegen.program.expressions import operands_of, reads_of, walk_typed
+from tcdsl.codegen.program.expressions import operands_of, walk_typed
 from tcdsl.codegen.program.numbers import Numbers
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
@@ -322,7 +322,15 @@ class Values:
 
 def _choosing_in(s: Statement) -> set[str]:
     """Return the buffers whose elements stand in subscripts."""
-    return {r.tensor for e in s.subscripts() for r in reads_of(e)}
+    found: set[str] = set()
+    todo = [*s.subscripts()]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, typed.Read):
+            found.add(x.tensor)  # what stands in its subscripts is among those of the statement
+        else:
+            todo += operands_of(x)
+    return found
 
 
 def _is_choice(e: typed.Expr) -> bool:
