@@ -139,15 +139,17 @@ def count(indices: tuple[Index, ...]) -> int:
 
 
 def gradient_of(ctx: Context) -> WeightGradient | None:
-    """Return a group as a weight gradient, or None if it is none, or sizes are not known."""
+    """Return a group as a weight gradient, or None if it is none, or sizes are not known.
+
+    Where either factor may be the image, it is the one that windows slide over, then the one that
+    leaves more columns: the taps of the other would be the columns, a lane or three of a vector.
+    """
     if ctx.spec.sizes is None:
         return None
     reach = reach_of(ctx)
-    for s, image, other, guards in factors(ctx):
-        found = _by_roles(ctx, reach, s, image, other, guards)
-        if found is not None:
-            return found
-    return None
+    either = (_by_roles(ctx, reach, *said) for said in factors(ctx))
+    found = [x for x in either if x is not None]
+    return max(found, key=lambda x: (_is_window(x.axes), x.column_count), default=None)
 
 
 def factors(

@@ -146,6 +146,21 @@ def test_windows(name: str) -> None:
     check([CASES[name]])
 
 
+@pytest.mark.parametrize("window", [(1, 1), (3, 3)])
+def test_columns_are_not_the_taps_of_an_image_that_needs_no_padding(
+    window: tuple[int, int],
+) -> None:
+    """Read with the roles exchanged, taps would fill one or three lanes of a vector."""
+    p = weights(4, 5, 40, (9, 9), window)
+    spec = replace(spec_of(p, exact=True), sizes=tuple(p.sizes.items())[1:], open=("N",))
+    config = compiler.open_choice(p.program, spec, detect(), p.sizes)
+    assert config is not None
+    assert config.group(0)["form"] == "convolution_weights"
+    ((_, form),) = compiler.describe(p.program, spec, config, detect(), p.sizes)
+    assert form.endswith("packed b"), "40 columns, which lie apart"
+    any_number(c=5, f=40, image=(9, 9), window=window)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(12))
 def test_random_windows(seed: int) -> None:
