@@ -52,8 +52,13 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
     values = check_sizes(checked, sizes)
     spec, config = variant.choice_of_first(spec_for(variant, values), values)
     forms = compiler.describe(variant.program, spec, config, variant.machine, values)
-    for statement, (_, form) in zip(result["statements"], forms, strict=True):
-        statement["form"] = form
+    known = {statement["text"]: statement for statement in result["statements"]}
+    if len(forms) == len(known):
+        listed = list(known.values())
+    else:  # what is hoisted out of a loop, or summed in parts, at these sizes stands apart
+        new: dict[str, Any] = {"ranges": {}, "reductions": []}
+        listed = [known.get(text, {"text": text} | new) for text, _ in forms]
+    result["statements"] = [s | {"form": form} for s, (_, form) in zip(listed, forms, strict=True)]
     for tensor, t in zip(
         result["tensors"], (*checked.params, *checked.returns, *checked.temps), strict=True
     ):
