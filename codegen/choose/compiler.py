@@ -352,6 +352,16 @@ def describe(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> list[tuple[str, str]]:
     """Return every statement, as text, with the form of the nest that computes it."""
+    return [(s.text, form) for s, form in titled(program, spec, config, machine, sizes)]
+
+
+def titled(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> list[tuple[Statement, str]]:
+    """Return every statement that is lowered, with the form of the nest that computes it.
+
+    There may be more than the program has: products of pairs, what is taken out of loops.
+    """
     if spec.is_exact or isinstance(machine, Gpu):
         arrangement = arrangement_of(program, spec, config, machine, sizes)
     else:
@@ -359,7 +369,7 @@ def describe(
     titles: dict[int, str] = {}
     for i, (ctx, one) in enumerate(zip(*lowered(arrangement, config, "k"), strict=True)):
         titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.title}"))
-    return [(s.text, titles[i]) for i, s in enumerate(arrangement.program.statements)]
+    return [(s, titles[i]) for i, s in enumerate(arrangement.program.statements)]
 
 
 def _hold_extents(program: Program, spec: Spec) -> None:

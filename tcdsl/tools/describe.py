@@ -8,6 +8,7 @@ from typing import Any
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant, spec_for
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.program.program import Statement
 from tcdsl.codegen.program.unparse import range_text
 from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
@@ -37,28 +38,20 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
             {"name": t.name, "role": t.role, "type": str(t.dtype), "shape": [*map(str, t.shape)]}
             for t in (*checked.params, *checked.returns, *checked.temps)
         ],
-        "statements": [
-            {
-                "text": s.text,
-                "ranges": {r.name: range_text(r).partition(" in ")[2] for r in s.ranges},
-                "reductions": [r.name for r in s.reductions],
-            }
-            for s in variant.program.statements
-        ],
+        "statements": [_ranged(s) for s in variant.program.statements],
         "conditions": [c.message for c in checked.constraints],
     }
     if sizes is None:
         return result
     values = check_sizes(checked, sizes)
     spec, config = variant.choice_of_first(spec_for(variant, values), values)
-    forms = compiler.describe(variant.program, spec, config, variant.machine, values)
-    known = {statement["text"]: statement for statement in result["statements"]}
-    if len(forms) == len(known):
-        listed = list(known.values())
-    else:  # what is hoisted out of a loop, or summed in parts, at these sizes stands apart
-        new: dict[str, Any] = {"ranges": {}, "reductions": []}
-        listed = [known.get(text, {"text": text} | new) for text, _ in forms]
-    result["statements"] = [s | {"form": form} for s, (_, form) in zip(listed, forms, strict=True)]
+    titled = compiler.titled(variant.program, spec, config, variant.machine, values)
+    listed = variant.program.statements
+    if len(titled) != len(listed):  # pairs of long products, what is taken out of loops
+        listed = tuple(s for s, _ in titled)
+    result["statements"] = [
+        _ranged(s) | {"form": form} for s, (_, form) in zip(listed, titled, strict=True)
+    ]
     for tensor, t in zip(
         result["tensors"], (*checked.params, *checked.returns, *checked.temps), strict=True
     ):
@@ -69,6 +62,14 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
     result["flops"] = flops_of(variant.program, values)
     result["bytes"] = bytes_of(variant.program, values)
     return result
+
+
+def _ranged(s: Statement) -> dict[str, Any]:
+    return {
+        "text": s.text,
+        "ranges": {r.name: range_text(r).partition(" in ")[2] for r in s.ranges},
+        "reductions": [r.name for r in s.reductions],
+    }
 
 
 def _declared(tensor: Tensor) -> str:
