@@ -193,18 +193,14 @@ def _new_sizes(emit: Emit, call: Callable[..., object], program: Program, first:
     call(*first)
     for i in (1, 2):
         call(*_operands(program, i))
-    given = [_operands(program, 3 + i) for i in range(NEW_SIZES)]
-    for step in ("new size", "the same again"):  # the second is the work itself
-        with clocked(emit, step, each=NEW_SIZES):
-            for operands in given:
-                call(*operands)
-    if FILLING in sys.argv:
-        return
-    unmet = [_operands(program, 3 + NEW_SIZES + i) for i in range(NEW_SIZES)]
-    for step in ("size that no process had", "that size again"):
-        with clocked(emit, step, each=NEW_SIZES):
-            for operands in unmet:
-                call(*operands)
+    steps = [("new size", "the same again"), ("size that no process had", "that size again")]
+    for k, (new, again) in enumerate(steps[: 1 if FILLING in sys.argv else 2]):
+        at = range(3 + k * NEW_SIZES, 3 + (k + 1) * NEW_SIZES)
+        given = [_operands(program, i) for i in at]
+        for step in (new, again):  # the second is the work itself
+            with clocked(emit, step, each=NEW_SIZES):
+                for operands in given:
+                    call(*operands)
 
 
 def run_cold(emit: Emit, name: str) -> None:
