@@ -173,7 +173,8 @@ TC_TURNS(1) TC_TURNS(2)
       for (tc_i64 r = 0; r < rows; r++)                                                           \
         for (tc_i64 c0 = 0; c0 < n; c0 += N) {                                                    \
           const tc_i64 c = tc_min_i64(c0, n - N);                                                 \
-          const tc_##T *at = (const tc_##T *)from + r + c * step;                                 \
+          typedef tc_##T tc_lent __attribute__((may_alias)); /* of any type */                    \
+          const tc_lent *at = (const tc_lent *)from + r + c * step;                               \
           tc_native_##T v = {0};                                                                  \
           _Pragma("GCC unroll 16") for (int k = 0; k < N; k++) v[k] = at[k * step];               \
           __builtin_memcpy((tc_bytes_##B *)to + r * pitch + c, &v, sizeof v);                     \
