@@ -14,6 +14,7 @@ from tcdsl.codegen.forms.contraction.problem import Index
 from tcdsl.codegen.forms.contraction.weights.kernel import PixelRun, runs_of
 from tcdsl.codegen.forms.contraction.weights.problem import Axis
 from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.proofs.sizes import Size
 from tests.codegen.assembly import held_in_registers
@@ -26,6 +27,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 pytestmark = pytest.mark.cc
 
 SIDES = ("z", "y", "x")
+ZEN4 = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.6, 1, crosses_lines=True)
+AVX2 = replace(ZEN4, isa="avx2", vector_bytes=32, registers=16)
 
 
 def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
@@ -153,11 +156,10 @@ def test_columns_are_not_the_taps_of_an_image_that_needs_no_padding(
     """Read with the roles exchanged, taps would fill one or three lanes of a vector."""
     p = weights(4, 5, 40, (9, 9), window)
     spec = replace(spec_of(p, exact=True), sizes=tuple(p.sizes.items())[1:], open=("N",))
-    config = compiler.open_choice(p.program, spec, detect(), p.sizes)
-    assert config is not None
-    assert config.group(0)["form"] == "convolution_weights"
-    ((_, form),) = compiler.describe(p.program, spec, config, detect(), p.sizes)
-    assert form.endswith("packed b"), "40 columns, which lie apart"
+    for machine in (ZEN4, AVX2):
+        config = Config.of({"g0.form": "convolution_weights"})
+        ((_, form),) = compiler.describe(p.program, spec, config, machine, p.sizes)
+        assert form.endswith("packed b"), "40 columns, which lie apart"
     any_number(c=5, f=40, image=(9, 9), window=window)
 
 
