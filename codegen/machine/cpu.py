@@ -30,7 +30,8 @@ class Machine:
     crosses_lines: bool = False  # vectors across two lines are read as fast as others
     shares_ports: bool = False  # scalar operations are done where vector FMAs are, and delay them
     l2_keeps_up: bool = False  # vectors come from the second level as fast as FMAs want them
-    # what dot instructions take: "bytes" by fours, "bfloat16" by twos; "tiles" of either
+    # what dot instructions take: "bytes" by fours, "bfloat16" by twos; "tiles" of either, and
+    # "float16 tiles"
     dots: tuple[str, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-/* Products of tiles: up to 32 rows by up to 32 columns of sums, along words of two bfloat16 or four
+/* Products of tiles: up to 32 rows by up to 32 columns of sums, along words of two halves or four
  * bytes (words.h), by instructions that take 16 rows, 16 words and 16 columns at once (AMX).
  *
  * Tiles are registers of a thread that others use too, and a request of the process (host.py) comes
@@ -22,6 +22,9 @@
 #if defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__) &&                    \
     !defined(TC_PORTABLE_TILES)
 #define TC_HAS_TILES
+#ifdef __AMX_FP16__
+#define TC_HAS_FLOAT16_TILES
+#endif
 #endif
 
 TC_FN tc_i64 tc_tiled_part(tc_i64 n) { return n < TC_TILE ? n : TC_TILE; }
@@ -60,7 +63,16 @@ TC_FN void tc_drop_tiles(void) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(p), "r"(row) : "memory")
 #define TC_TILE_STORE(t, p, row)                                                                  \
   __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"(row) : "memory")
-#define TC_TILE_DOT(op, c, a, b) __asm__ volatile(op " %tmm" #b ", %tmm" #a ", %tmm" #c)
+#define TC_TILE_DOT(op, c, a, b) __asm__ volatile(TC_TILE_DOT_##op(c, a, b))
+#define TC_TILE_DOT_ss(c, a, b) TC_TILE_NAMED("tdpbssd", c, a, b)
+#define TC_TILE_DOT_su(c, a, b) TC_TILE_NAMED("tdpbsud", c, a, b)
+#define TC_TILE_DOT_us(c, a, b) TC_TILE_NAMED("tdpbusd", c, a, b)
+#define TC_TILE_DOT_uu(c, a, b) TC_TILE_NAMED("tdpbuud", c, a, b)
+#define TC_TILE_DOT_bf(c, a, b) TC_TILE_NAMED("tdpbf16ps", c, a, b)
+#define TC_TILE_NAMED(name, c, a, b) name " %tmm" #b ", %tmm" #a ", %tmm" #c
+/* tdpfp16ps, a name that assemblers of before 2023 do not know. */
+#define TC_TILE_DOT_f16(c, a, b)                                                                  \
+  ".byte 0xc4, 0xe2, 0x7b - 8 * " #b ", 0x5c, 0xc0 + 8 * " #c " + " #a
 #define TC_TILE_DOTS(op, A, B)                                                                    \
   TC_TILE_LOAD(A, a, a_row);                                                                      \
   TC_TILE_LOAD(B, b, b_row);                                                                      \
@@ -160,7 +172,8 @@ TC_TILED_FOUR(u, s)
 TC_TILED_FOUR(u, u)
 
 /* ---- c[r][x] = base[r][x], or 0, + sums along depth words; tiles have the shape for it.
- * tc_tiled4su: of bytes, those of a signed, those of b unsigned; tc_tiled2bf: of bfloat16. */
+ * tc_tiled4su: of bytes, those of a signed, those of b unsigned; tc_tiled2bf: of bfloat16;
+ * tc_tiled2f16: of float16. */
 
 #define TC_TILED_PARAMS(T)                                                                        \
   const tc_i32 *a_at, tc_i64 a_row, const tc_i32 *b_at, tc_i64 b_k, tc_##T *c, tc_i64 c_row,      \
@@ -169,7 +182,7 @@ TC_TILED_FOUR(u, u)
   (const char *)a_at, a_row, b_at, b_k, c, c_row, base, base_row, depth, flags, columns, rows
 #ifdef TC_HAS_TILES
 #define TC_TILED_BYTES(s)                                                                         \
-  TC_FN void tc_tiled4##s(TC_TILED_PARAMS(i32)) { TC_TILED_BY("tdpb" #s "d") }
+  TC_FN void tc_tiled4##s(TC_TILED_PARAMS(i32)) { TC_TILED_BY(s) }
 #else
 #define TC_TILED_BYTES(s)                                                                         \
   TC_TILED_ROWS(tc_tiled4##s, i32, tc_four_##s)                                                   \
@@ -182,10 +195,10 @@ TC_TILED_BYTES(uu)
 
 TC_TILED_ROWS(tc_tiled2bf, f32, tc_wide2bf_native)
 #ifdef TC_HAS_TILES
-/* Whether all sums that there are already are multiples of 2^-126, which is the last bit of 2^-103:
- * another may be denormal, or become so, and the instruction takes it for zero. */
-TC_FN int tc_tiled_resumes(const tc_f32 *base, tc_i64 base_row, tc_i64 rows, tc_i64 columns) {
-  enum { LANES = sizeof(tc_native_i32) / 4, LEAST = 24 << 23 };
+/* Whether no sum that there is already has a magnitude below that of these bits, but 0. */
+TC_FN int tc_tiled_resumes(const tc_f32 *base, tc_i64 base_row, tc_i64 rows, tc_i64 columns,
+                           const tc_i32 least) {
+  enum { LANES = sizeof(tc_native_i32) / 4 };
   tc_native_i32 small = {0}; /* its signs: of magnitudes from 1 up to below the least */
   for (tc_i64 r = 0; r < rows; r++)
     for (tc_i64 x = 0; x < columns; x += LANES) {
@@ -195,22 +208,36 @@ TC_FN int tc_tiled_resumes(const tc_f32 *base, tc_i64 base_row, tc_i64 rows, tc_
       else
         __builtin_memcpy(&v, base + r * base_row + x, (unsigned long)(columns - x) * 4);
       v = (v & 0x7fffffff) - 1;
-      small |= (v - (LEAST - 1)) & ~v;
+      small |= (v - (least - 1)) & ~v;
     }
   tc_i32 any = 0;
   for (int i = 0; i < LANES; i++) any |= small[i];
   return any >= 0;
 }
 #endif
+/* Sums go on from multiples of 2^-126, which is the last bit of 2^-103: another may be denormal, or
+ * become so, and the instruction takes it for zero. */
 TC_FN void tc_tiled2bf(TC_TILED_PARAMS(f32)) {
 #ifdef TC_HAS_TILES
   if (!(flags & TC_TILED_WIDENS) &&
-      (flags & TC_TILED_FIRST || tc_tiled_resumes(base, base_row, rows, columns))) {
-    TC_TILED_BY("tdpbf16ps")
+      (flags & TC_TILED_FIRST || tc_tiled_resumes(base, base_row, rows, columns, 24 << 23))) {
+    TC_TILED_BY(bf)
     return;
   }
 #endif
   tc_tiled2bf_plain(TC_TILED_ARGS);
+}
+
+/* Products are multiples of 2^-48: only a denormal sum from elsewhere is taken for zero. */
+TC_TILED_ROWS(tc_tiled2f16, f32, tc_wide2f16_native)
+TC_FN void tc_tiled2f16(TC_TILED_PARAMS(f32)) {
+#ifdef TC_HAS_FLOAT16_TILES
+  if (flags & TC_TILED_FIRST || tc_tiled_resumes(base, base_row, rows, columns, 1 << 23)) {
+    TC_TILED_BY(f16)
+    return;
+  }
+#endif
+  tc_tiled2f16_plain(TC_TILED_ARGS);
 }
 
 /* tc_least_bf16 of rows, so many bytes apart. */

@@ -209,6 +209,13 @@ TC_FN tc_native_f32 tc_dot2bf_native(tc_native_f32 acc, tc_native_i32 v, tc_nati
 #define TC_BFLOATS_(N) TC_BFLOATS(N##f32, N##i32)
 TC_EXPAND(TC_BFLOATS_, TC_VL_i32)
 
+/* Sums of products of float16 in float32. */
+TC_FN tc_native_f32 tc_wide2f16_native(tc_native_f32 acc, tc_native_i32 v, tc_native_i32 w) {
+  tc_words a = (tc_words)v, b = (tc_words)w;
+  acc += tc_widen_f16(TC_HALVES(a & 0xffff)) * tc_widen_f16(TC_HALVES(b & 0xffff));
+  return acc + tc_widen_f16(TC_HALVES(a >> 16)) * tc_widen_f16(TC_HALVES(b >> 16));
+}
+
 /* The least exponent, as it is stored, of what is not zero in n words; -256 where one is denormal,
  * 511 where all are zero. */
 typedef tc_u16 tc_step_of_word __attribute__((may_alias));

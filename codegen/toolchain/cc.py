@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from tcdsl.codegen.toolchain.cachedir import read_json, subfolder, update_json
 from tcdsl.codegen.toolchain.contentfile import building_folder
+from tcdsl.codegen.toolchain.processor import has_amx_fp16, processor, processor_key
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
@@ -60,7 +61,8 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
 _USUAL = ("cc", "gcc", "clang")  # names that are searched
 _FEATURES = re.compile(r"__(AMX|AVX|SSE|FMA|F16C|ARM|aarch)")  # macros of instruction sets
 _KNOWN = "compilers.json"  # what is known of compilers, in the cache folder
-_TUNING = re.compile(r"-mtune=[\w-]+", re.ASCII)  # all that an answer adds to our flags
+_ADDED = re.compile(r"-mtune=[\w-]+|-D__AMX_FP16__", re.ASCII)  # what answers add to our flags
+_KNOWS_AMX_FP16 = {"gcc": 13, "clang": 16}  # which say themselves whether it is there
 _ASKED_S = 60.0  # that a compiler may take to say what it is
 
 
@@ -134,7 +136,7 @@ def _find(named: str, search_path: str) -> Compiler:
 
 def _remembered() -> Compiler | None:
     """Return the compiler of this processor, as a search finds one, that was asked last."""
-    here = _processor_key()
+    here = processor_key()
     of_here = [
         (entry["asked"], known)
         for identity, entry in read_json(_KNOWN).items()
@@ -190,7 +192,7 @@ def probe(command: tuple[str, ...]) -> Compiler:
     if isinstance(entry, dict) and "asked" in entry and (known := _compiler_of(entry)):
         return replace(known, command=command)
     found = _ask(command)
-    of_here = {"processor": _processor_key(), "asked": time.time_ns()}
+    of_here = {"processor": processor_key(), "asked": time.time_ns()}
     update_json(_KNOWN, {identity: asdict(found) | of_here})
     return found
 
@@ -211,7 +213,7 @@ def _compiler_of(entry: Mapping[str, Any]) -> Compiler | None:
         return None
     usual = _flags(known.kind)
     own = known.flags[len(usual) :]
-    is_ours = known.flags[: len(usual)] == usual and all(map(_TUNING.fullmatch, own))
+    is_ours = known.flags[: len(usual)] == usual and all(map(_ADDED.fullmatch, own))
     return known if is_ours else None
 
 
@@ -224,28 +226,13 @@ def _identity(command: tuple[str, ...]) -> str:
     parts = [
         *command,
         *(f"{s.st_mtime_ns} {s.st_size}" for s in stats),
-        _processor(),
+        processor(),
         _FLAGS,
         repr(_OWN_FLAGS),
         _FEATURES.pattern,
         "2",  # of the questions
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def _processor_key() -> str:
-    return hashlib.sha256(_processor().encode()).hexdigest()[:16]
-
-
-def _processor() -> str:
-    """Return the model and the features of the processor, without what changes while it runs."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as f:
-            text = f.read(8192).split("\n\n")[0]
-    except OSError:
-        return platform.processor() or platform.machine()
-    wanted = ("model name", "flags", "Features", "CPU part", "cpu family", "model\t", "stepping")
-    return "\n".join(line for line in text.splitlines() if line.startswith(wanted))
 
 
 def _ask(command: tuple[str, ...]) -> Compiler:
@@ -263,12 +250,18 @@ def _ask(command: tuple[str, ...]) -> Compiler:
             f"'{shlex.join(command)}' is {family} {major}; version {OLDEST[family]} or newer is"
             " needed"
         )
+    added: tuple[str, ...] = ()
+    if "__AMX_TILE__" in defined and major < _KNOWS_AMX_FP16[family] and has_amx_fp16():
+        lines.append("#define __AMX_FP16__ 1")  # as newer ones do; the prelude has it as bytes
+        added = ("-D__AMX_FP16__",)
+    if kind == "gcc":
+        added += _tuning(command, native, defined)
     features = sorted(line for line in lines if _FEATURES.search(line))
     return Compiler(
         command=command,
         kind=kind,
         version=defined.get("__VERSION__", "?").strip('"').strip(),
-        flags=(*_flags(kind), *(_tuning(command, native, defined) if kind == "gcc" else ())),
+        flags=(*_flags(kind), *added),
         macros=tuple(line.split(" ")[1] for line in features),
         isa_key=hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16],
     )
@@ -290,7 +283,7 @@ def _tuning(
     arch = options.get("arch", "")
     is_known = options.get("tune") == "generic" and not arch.startswith("x86-64")
     flag = f"-mtune={arch}"
-    return (flag,) if is_known and _TUNING.fullmatch(flag) else ()
+    return (flag,) if is_known and _ADDED.fullmatch(flag) else ()
 
 
 def _printed(command: tuple[str, ...], words: tuple[str, ...]) -> str:

@@ -51,7 +51,7 @@ def _detect(compiler: Compiler, cores: int) -> Machine:
         shares_ports=processor.get("vendor_id") == _INTEL,
         l2_keeps_up=processor.get("vendor_id") == _INTEL,
         dots=dots_of(compiler.macros, processor.get("vendor_id", ""))
-        + ("tiles",) * (tiles_in(compiler.macros) and tiles_are_granted()),
+        + _tile_dots(compiler.macros),
     )  # fmt: skip
 
 
@@ -75,6 +75,12 @@ def dots_of(macros: tuple[str, ...], vendor: str) -> tuple[str, ...]:
     quads = {"__AVX512VNNI__", "__AVX512VL__"} <= has or "__AVXVNNI__" in has
     pairs = {"__AVX512BF16__", "__AVX512VL__"} <= has and vendor == _AMD
     return ("bytes",) * quads + ("bfloat16",) * pairs
+
+
+def _tile_dots(macros: tuple[str, ...]) -> tuple[str, ...]:
+    if not (tiles_in(macros) and tiles_are_granted()):
+        return ()
+    return ("tiles",) + ("float16 tiles",) * ("__AMX_FP16__" in macros)
 
 
 def tiles_in(macros: tuple[str, ...]) -> bool:

@@ -2,7 +2,7 @@
 
     acc[r][v] += sum_i a[r][count * k + i] * b[count * k + i][v]        i < count, once per word
 
-A word has 32 bits, as an accumulator has: two int16 or bfloat16, or four bytes, the first step
+A word has 32 bits, as an accumulator has: two int16 or halves, or four bytes, the first step
 lowest. To the schedule a word is a step, and the sum is so much shorter. Sums of integers wrap, so
 that words give the bits that single products give.
 
@@ -21,16 +21,19 @@ None occurs where factors are zero or have exponents, as they are stored, of 1 a
 pass over blocks with smaller ones widens its words as it goes (flag `WIDENS` of micro-kernels).
 Sums that a pass begins with may be no such multiples, where one before it widened or where they
 are the caller's: micro-kernels of pairs add them behind the pass, those of tiles look at them.
+
+Those for float16 take its denormal factors as they are. Products are multiples of 2^-48 and lose
+nothing, nor do sums; only what a pass begins with may be below 2^-126, and is looked at.
 """
 
 from __future__ import annotations
 
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, INT8, INT16, INT32, UINT8, DType
+from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, INT16, INT32, UINT8, DType
 
 BYTES, BFLOATS = "bytes", "bfloat16"  # in `Machine.dots`: quads of bytes, pairs of bfloat16
-TILES = "tiles"  # in `Machine.dots`: tiles of either
+TILES, FLOAT16_TILES = "tiles", "float16 tiles"  # in `Machine.dots`: tiles of either; of float16
 TILE = 16  # rows, columns and words of a tile
 TILED_PASS = 256  # words along k of which a panel of 32 columns stays in the first level
 TILED_ROWS = TILED_COLUMNS = 2 * TILE  # of a micro-kernel
@@ -94,6 +97,7 @@ class Words:
 
 
 _TILED_BFLOATS = Words("tiled2bf", 2, widening="tiled2bf", is_tiled=True)
+_TILED_FLOAT16 = Words("tiled2f16", 2, is_tiled=True)
 _TILED_BYTES = {
     (a, b): Words(f"tiled4{x}{y}", 4, is_tiled=True)
     for a, x in ((INT8, "s"), (UINT8, "u"))
@@ -106,6 +110,7 @@ ALL = (
     Words("dot4us", 4),
     Words("dot4su", 4, flips=True),
     _TILED_BFLOATS,
+    _TILED_FLOAT16,
     *_TILED_BYTES.values(),
 )
 
@@ -119,6 +124,8 @@ def words_of(machine: Machine, a: DType, b: DType, dtype: DType) -> tuple[Words,
     if dtype == FLOAT32 and a == b == BFLOAT16:
         pairs = (Words("dot2bf", 2, widening="wide2bf"),) * (BFLOATS in machine.dots)
         return (*(_TILED_BFLOATS,) * has_tiles, *pairs)
+    if dtype == FLOAT32 and a == b == FLOAT16:
+        return (_TILED_FLOAT16,) * (FLOAT16_TILES in machine.dots)
     if dtype != INT32 or not {a, b} <= {INT8, UINT8, INT16}:
         return ()
     quads = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import cachedir, cc, contentfile
+from tcdsl.codegen.toolchain import cachedir, cc, contentfile, processor
 from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import find_compiler, probe
 from tcdsl.codegen.toolchain.command import uninterrupted
@@ -118,7 +118,7 @@ def test_a_filled_cache_needs_no_compiler(
             compile_source(number(8, "other"))
         assert leftovers(cache) == []
         assert "no C compiler" in cc.report()["error"]
-        monkeypatch.setattr(cc, "_processor", lambda: "another computer")
+        monkeypatch.setattr(processor, "processor", lambda: "another computer")
         with pytest.raises(CompileError, match="no C compiler that serves was found"):
             find_compiler()
     finally:

@@ -14,13 +14,12 @@ import pytest
 from tcdsl.codegen.choose import compiler, specialise
 from tcdsl.codegen.forms.contraction.problem import Side
 from tcdsl.codegen.forms.contraction.sides import required, words_for
-from tcdsl.codegen.forms.contraction.words import TILES
+from tcdsl.codegen.forms.contraction.words import FLOAT16_TILES, TILES
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain import host
 from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
 from tcdsl.codegen.toolchain.host import detect, tiles_are_granted, tiles_in
-from tcdsl.grammar.types.dtypes import BFLOAT16
 from tests.codegen.forms.contraction.matmuls import BF, LAYOUTS, Array, matmul
 from tests.codegen.harness import (
     Case,
@@ -36,7 +35,8 @@ from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
-MACHINE = replace(detect(), dots=(TILES,))
+MACHINE = replace(detect(), dots=(TILES, FLOAT16_TILES))
+HALVES = {"bfloat16": BF, "float16": np.float16}
 # rows, columns and steps that fill tiles, and that leave any rest of them; two passes
 SHAPES = ((33, 47, 66), (16, 17, 64), (1, 1, 1), (4, 0, 5), (3, 5, 0), (0, 4, 3), (70, 40, 2090))
 HAS_TILES = pytest.mark.skipif(
@@ -47,8 +47,8 @@ HAS_TILES = pytest.mark.skipif(
 def operand(dtype: str, shape: tuple[int, ...], *, low: bool = False) -> Array:
     """Return random numbers, of integers all; low: the least integer everywhere."""
     rng = np.random.default_rng(shape)
-    if dtype == "bfloat16":
-        return rng.standard_normal(shape).astype(BF)
+    if dtype in HALVES:
+        return rng.standard_normal(shape).astype(HALVES[dtype])
     info = np.iinfo(dtype)
     if low:
         return np.full(shape, info.min, dtype)
@@ -64,7 +64,7 @@ def made(
 
 def of_tiles(p: Problem, *, exact: bool) -> Config:
     """Return the config by which a product is one of tiles, large or not."""
-    steps = 32 if p.checked.params[0].dtype == BFLOAT16 else 64
+    steps = 32 if p.checked.params[0].dtype.is_half else 64
     return Config.of({"g0.word": steps} | ({"g0.method": "panel"} if exact else {}))
 
 
@@ -89,7 +89,7 @@ def check(problems: list[Problem], cc: Compiler | None = None, machine: Machine 
 
 
 def test_known_and_unknown_sizes_take_tiles_and_give_them_back() -> None:
-    for dtype in ("int8", "bfloat16"):
+    for dtype in ("int8", *HALVES):
         p = made(dtype, dtype, (64, 64, 64))
         for exact in (True, False):
             spec = spec_of(p, exact=exact)
@@ -100,7 +100,7 @@ def test_known_and_unknown_sizes_take_tiles_and_give_them_back() -> None:
 
 
 @sampled("layout", list(LAYOUTS), keep=1, wide=0)
-@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["int8", *HALVES])
 @pytest.mark.parametrize("body", ["instructions", "text"])
 def test_any_rest_of_a_tile(body: str, dtype: str, layout: str) -> None:
     cc = as_text() if body == "text" else None
@@ -159,12 +159,38 @@ def test_small_sums_that_a_pass_begins_with_are_not_lost(body: str) -> None:
         np.testing.assert_array_equal(sums, np.full((34, 18), want, np.float32))
 
 
-def test_not_a_number_and_infinities_stay_in_their_rows_and_columns() -> None:
+@pytest.mark.parametrize("body", ["instructions", "text"])
+def test_denormal_float16_and_sums_that_a_pass_begins_with_are_not_lost(body: str) -> None:
+    """Least products, in two passes; sums of the caller's that are denormal."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((37, 1100), (1100, 39)))
+    p = matmul((a * 2.0**-24).astype(np.float16), (b * 2.0**-24).astype(np.float16))
+    cases = [Case(p, exact=e, config=of_tiles(p, exact=e)) for e in (True, False)]
+    text = (
+        "def f(float16(M,K) A, float16(K,N) B) -> (float(M,N) O) "
+        "{ O(m,n) += float(A(m,k)) * float(B(k,n)) }"
+    )
+    least = np.full((34, 39), 2.0**-140, np.float32)
+    least[:, 1::3], least[5] = 2.0**-126, 1.5
+    x, y = np.zeros((34, 38), np.float16), np.ones((38, 39), np.float16)
+    x[33, 5] = 2.0**-24
+    for e in (True, False):
+        of = problem(text, x, y, outs=(least.copy(),))
+        cases.append(Case(of, exact=e, config=Config.of({"g0.word": 32})))
+    got = run_cases(cases, cc=as_text() if body == "text" else None, machine=MACHINE)
+    products, sums = (a @ b) * np.float32(2.0**-48), least.copy()
+    sums[33] = 2.0**-24
+    for (found,), want in zip(got, (products, products, sums, sums), strict=True):
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES])
+def test_not_a_number_and_infinities_stay_in_their_rows_and_columns(dtype: str) -> None:
     """Nothing that lies behind a row, a column or the last step is multiplied, not even by 0."""
-    a, b = operand("bfloat16", (40, 38)), operand("bfloat16", (38, 45))
+    a, b = operand(dtype, (40, 38)), operand(dtype, (38, 45))
     a[33, 3], a[2, 4], b[5, 44] = np.nan, np.inf, -np.inf
     b[4, 9] = 0
-    wide = np.full((45, 64), np.nan).astype(BF)
+    wide = np.full((45, 64), np.nan).astype(a.dtype)
     wide[:40, :38] = a
     p = matmul(a, b)
     among = replace(p, args=(wide[:40, :38], b))  # rows with NaN between them
@@ -177,8 +203,9 @@ def test_not_a_number_and_infinities_stay_in_their_rows_and_columns() -> None:
         np.testing.assert_allclose(got[fine], want[fine], rtol=0, atol=1e-4)
 
 
-def test_bits_do_not_depend_on_sizes_that_are_known_nor_on_threads() -> None:
-    p = made("bfloat16", "bfloat16", (100, 70, 1100))
+@pytest.mark.parametrize("dtype", [*HALVES])
+def test_bits_do_not_depend_on_sizes_that_are_known_nor_on_threads(dtype: str) -> None:
+    p = made(dtype, dtype, (100, 70, 1100))
     cases = [
         Case(p, exact=exact, config=of_tiles(p, exact=exact), threads=threads)
         for exact, threads in product((True, False), (1, 2, 5))
@@ -202,7 +229,7 @@ def test_what_is_added_is_added_once(k: int) -> None:
 
 def others() -> Iterator[Problem]:
     """Yield products whose operands lie otherwise, and with something behind the sum."""
-    for dtype, of in (("int8", "int32"), ("bfloat16", "float")):
+    for dtype, of in (("int8", "int32"), ("bfloat16", "float"), ("float16", "float")):
         x, y = operand(dtype, (40, 81)), operand(dtype, (80, 91))
         text = (
             f"def mm({dtype}(M,K) A, {dtype}(K,N) B) -> ({of}(M,N) C) "
@@ -239,7 +266,7 @@ def others() -> Iterator[Problem]:
 @pytest.mark.wide
 @pytest.mark.parametrize("body", ["instructions", "text"])
 def test_any_strides_batches_and_epilogues(body: str) -> None:
-    narrow = [made("bfloat16", "bfloat16", s, x, "bfloat16") for s in SHAPES for x in LAYOUTS]
+    narrow = [made(d, d, s, x, d) for d in HALVES for s in SHAPES for x in LAYOUTS]
     check([*narrow, *others()], as_text() if body == "text" else None)
 
 
@@ -260,8 +287,8 @@ def test_any_processor_and_compiler_has_them(build: str, width: int) -> None:
         pytest.skip("this machine has none wider")
     flags = (*cc.flags, *(f"-march={m}" for m in march), f"-DTC_VECTOR_BYTES={width}")
     registers = 32 if width == 64 else 16
-    machine = replace(machine, vector_bytes=width, registers=registers, dots=(TILES,))
-    problems = [made(d, d, SHAPES[0], layout) for d in ("int8", "bfloat16") for layout in LAYOUTS]
+    machine = replace(machine, vector_bytes=width, registers=registers, dots=MACHINE.dots)
+    problems = [made(d, d, SHAPES[0], layout) for d in ("int8", *HALVES) for layout in LAYOUTS]
     check(problems, replace(cc, flags=flags), machine)
 
 
@@ -286,6 +313,9 @@ def test_tiles_are_chosen_where_they_are_quicker() -> None:
     assert word(made("int8", "int8", (2, 2, 2)), both) != 64
     assert word(made("bfloat16", "bfloat16", (16, 16, 16)), both) != 32
     assert word(made("bfloat16", "bfloat16", (64, 64, 64)), both) == 32
+    halves = made("float16", "float16", (64, 64, 64))
+    assert word(halves, both) is None
+    assert word(halves, replace(both, dots=(TILES, FLOAT16_TILES))) == 32
     assert word(made("int16", "int8", (64, 64, 64)), both) == 2
     arrangement = specialise.arrangement_of(
         large.program, spec_of(large, exact=True), Config(), both, large.sizes
@@ -300,6 +330,9 @@ def test_a_machine_that_is_refused_tiles_has_none(monkeypatch: pytest.MonkeyPatc
         host._detect.cache_clear()
         monkeypatch.setattr(host, "tiles_are_granted", lambda answer=answer: answer)
         assert (TILES in detect().dots) == answer
+        for macro in ("__AMX_BF16__", "__AMX_FP16__"):
+            has_float16 = answer and macro == "__AMX_FP16__"
+            assert (FLOAT16_TILES in host._tile_dots((macro,))) == has_float16
     host._detect.cache_clear()
 
 
