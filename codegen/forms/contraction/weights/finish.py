@@ -99,15 +99,7 @@ def _turned(nest: Nest, low: Expr, high: Expr) -> Stmt:
     place = b.offset(nest.pointer("c_at"), b.add(_column(nest, b.add(x, i)), r))
     turn = b.block(
         Array("square", tile.vector, (nest.lanes,)),
-        b.loop(
-            i,
-            0,
-            nest.lanes,
-            # rows beyond the last repeat it; their lanes are not stored
-            _total(nest, b.min64(b.add(r, i), b.sub(high, 1)), x, tile),
-            b.assign(square, Var("total", tile.vector)),
-            mark=Unroll(),
-        ),
+        _totals(nest, square, i, high, tile),
         Eval(intrinsic("tc_transpose", tile.vector, Var("square", tile.vector))),
         b.loop(
             i,
@@ -210,6 +202,40 @@ def _total(nest: Nest, row: Expr, column: Expr, tile: RegisterTile) -> Stmt:
     if nest.is_direct:
         return first
     return b.block(first, b.loop(g, 1, nest.groups, Assign(total, vector(g), "+=")))
+
+
+def _totals(nest: Nest, square: Elem, i: Var, high: Expr, tile: RegisterTile) -> Stmt:
+    """Return the same of each row i of a square: groups are gone through once, for all of them.
+
+    One loop over the groups for each row took a compiler as long as all else of a gradient.
+    """
+    r, x = nest.var("row"), nest.var("column")
+    at = nest.pointer("square_at", const=True)
+    below = b.mul(i, nest.width)
+    if b.mod(nest.row_count, nest.lanes) != b.c64(0):
+        # rows beyond the last repeat it; their lanes are not stored
+        below = b.min64(below, b.mul(b.sub(b.sub(high, 1), r), nest.width))
+    vector = load_vector(tile, b.offset(at, below), masked=False)
+
+    def each(stmt: Stmt) -> Stmt:
+        return b.loop(i, 0, nest.lanes, stmt, mark=Unroll())
+
+    first = b.offset(nest.pointer("block", const=True), _at(nest, b.c64(0), r, x))
+    if nest.is_direct:
+        return b.block(Let(at, first), each(b.assign(square, vector)))
+    apart = b.mul(nest.blocks, nest.block_elements)
+    return b.block(
+        Let(at, first, mutable=True),
+        each(b.assign(square, vector)),
+        b.loop(
+            nest.var("group"),
+            1,
+            nest.groups,
+            b.assign(at, b.offset(at, apart)),
+            each(Assign(square, vector, "+=")),
+            mark=Unroll(1),
+        ),
+    )
 
 
 def _store(nest: Nest, tile: RegisterTile, place: Expr, value: Expr) -> Stmt:

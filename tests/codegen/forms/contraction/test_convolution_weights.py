@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -311,6 +312,21 @@ def test_no_accumulator_leaves_its_register() -> None:
     ):
         unit = compiler.lower(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes, "k")
         held_in_registers(unit, r"\w*_tile_\w+")
+
+
+@pytest.mark.parametrize(("machine", "channels"), [(ZEN4, 16), (ZEN4, 5), (AVX2, 16), (AVX2, 5)])
+def test_rows_of_a_square_share_one_loop_over_groups(machine: Machine, channels: int) -> None:
+    """A compiler takes for one loop a row as long as for the rest of a way back."""
+    p = weights(8, channels, 32, (15, 17), (3, 3), pad=1)
+    spec = replace(spec_of(p, exact=True), sizes=tuple(p.sizes.items())[1:], open=("N",))
+    config = compiler.open_choice(p.program, spec, machine, p.sizes)
+    assert config is not None
+    unit = compiler.lower_generic(p.program, spec, config, machine, p.sizes, "k")
+    _, finish = compiler.emit_c(unit).split("static tc_i32 k_g0_finish")
+    adding = finish[finish.index("; group < ") : finish.index("tc_transpose")]
+    assert finish.count("; group < ") == 1
+    assert re.search(r"for \(.*\+\+\) \{\s*square\[\w+\] \+= tc_load", adding)
+    assert ("tc_min_i64" in adding) == (channels == 5), "45 rows are no whole squares, 144 are"
 
 
 def test_runs_have_the_taps_that_exist() -> None:
