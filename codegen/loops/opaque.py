@@ -103,7 +103,8 @@ def _function(f: Function) -> Function:
         taken.add(zero)
         zeros[name] = b.i64(zero)
     lets = [Let(z, b.call(FUNCTION, 0, type=I64)) for z in zeros.values()]
-    body = _Hiding(zeros, _deciding(f.body, [*_conditions(f.body)])).stmt(f.body)
+    deciding = _deciding(f.body, [*_conditions(f.body)])
+    body = _Hiding(zeros, deciding, _reaching(f.body)).stmt(f.body)
     return replace(f, body=b.block(lets, body))
 
 
@@ -112,8 +113,9 @@ def _function(f: Function) -> Function:
 
 def _conditions(body: Stmt) -> Iterator[Expr]:
     """Yield the conditions under which memory is read or written."""
+    reaching = _reaching(body)
     for s in walk_stmt(body):
-        if isinstance(s, If) and _reaches(s):
+        if isinstance(s, If) and id(s) in reaching:
             yield s.cond
         for e in own_exprs(s):
             within = set[int]()  # the left parts of chains whose left part was given
@@ -172,9 +174,18 @@ def _reads(e: Expr) -> bool:
     return any(isinstance(x, Load) for x in walk_expr(e))
 
 
-def _reaches(s: If) -> bool:
-    """Whether memory is read or written under a condition."""
-    return any(isinstance(x, Load) for t in sub_stmts(s) for x in all_exprs(t))
+def _reaching(body: Stmt) -> set[int]:
+    """Return the identities of choices under whose condition memory is read or written."""
+    found: set[int] = set()
+
+    def has_load(s: Stmt) -> bool:
+        is_inside = [has_load(t) for t in sub_stmts(s)]  # all of them: each is asked once
+        if any(is_inside) and isinstance(s, If):
+            found.add(id(s))
+        return any(is_inside) or any(map(_reads, own_exprs(s)))
+
+    has_load(body)
+    return found
 
 
 def _assigns(s: If, names: Set[str]) -> bool:
@@ -209,9 +220,12 @@ def _outside_addresses(e: Expr, zeros: Set[str]) -> set[str]:
 class _Hiding:
     """Adds zeros to variables in conditions, and in what these are made of."""
 
-    def __init__(self, zeros: Mapping[str, Var], deciding: frozenset[str]) -> None:
+    def __init__(
+        self, zeros: Mapping[str, Var], deciding: frozenset[str], reaching: Set[int]
+    ) -> None:
         self.zeros = zeros
         self.deciding = deciding
+        self.reaching = reaching
 
     def stmt(self, s: Stmt) -> Stmt:
         """Return a statement that does the same."""
@@ -223,7 +237,7 @@ class _Hiding:
                 is_part = isinstance(place, Var) and place.name in self.deciding
                 return replace(s, value=self.hidden(value) if is_part else self.expr(value))
             case If(cond, then, other):
-                is_part = _reaches(s) or _assigns(s, self.deciding)
+                is_part = id(s) in self.reaching or _assigns(s, self.deciding)
                 cond = self.hidden(cond) if is_part else self.expr(cond)
                 return If(cond, self.stmt(then), None if other is None else self.stmt(other))
             case For(body=body):

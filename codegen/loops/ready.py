@@ -23,11 +23,24 @@ from tcdsl.codegen.loops.stage import stage
 from tcdsl.codegen.loops.verify import verify
 
 
+class _Hashed:
+    """A function as a key: to hash one goes through all of it."""
+
+    def __init__(self, function: Function) -> None:
+        self._function, self._hash = function, hash(function)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self._function == other._function
+
+
 class Before:
     """What became of functions of earlier units, by what they are."""
 
     def __init__(self) -> None:
-        self._cleaned = Kept[Function, Function]()
+        self._cleaned = Kept[_Hashed, Function]()
         self._of_same = Kept[int, tuple[Function, Function]]()  # by identity, which this keeps
         self.groups = Kept[Hashable, Any]()  # lowered, by what they hang on (`choose/units.py`)
         self.checked, self.printed = Checked(), Printed()
@@ -39,10 +52,11 @@ class Before:
     def _function(self, f: Function, unit: Unit) -> Function:
         if (same := self._of_same.get(id(f))) is not None:
             return same[1]
-        done = self._cleaned.get(f)
+        key = _Hashed(f)
+        done = self._cleaned.get(key)
         if done is None:
             (done,) = _cleaned(replace(unit, functions=(f,))).functions
-            self._cleaned.put(f, done)
+            self._cleaned.put(key, done)
         self._of_same.put(id(f), (f, done))
         return done
 
