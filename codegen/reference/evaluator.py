@@ -18,7 +18,7 @@ import numpy as np
 from tcdsl.codegen.program.dtypes import identity
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.reference.arithmetic import Array
-from tcdsl.codegen.reference.expressions import Evaluator, Points
+from tcdsl.codegen.reference.expressions import Evaluator, Points, is_all_inside
 from tcdsl.codegen.reference.products import add_products, factors_of, is_worth_it
 from tcdsl.codegen.reference.ragged import first_extreme, ragged_blocks
 from tcdsl.grammar.proofs.sizes import Symbol
@@ -274,7 +274,8 @@ class _Run:
         where = []
         for d, sub in enumerate(stmt.subs):
             at = self.values.subscript(sub, outer) - self.values.extent(tensor.low[d], {})
-            self.values.inside(stmt.target, d, at, shape[d], outer.active)
+            if not is_all_inside(at, shape[d]):
+                self.values.inside(stmt.target, d, at, shape[d], outer.active)
             where.append(np.broadcast_to(at, block))
         return tuple(where)
 

@@ -123,8 +123,10 @@ class Evaluator:
         where, empty = [], 0 in source.shape
         for d, sub in enumerate(expr.subs):
             at = self.subscript(sub, points) - self.extent(low[d], {})
-            self.inside(expr.tensor, d, at, source.shape[d], points.active)
-            where.append(np.clip(at, 0, max(source.shape[d] - 1, 0)))
+            if not is_all_inside(at, source.shape[d]):
+                self.inside(expr.tensor, d, at, source.shape[d], points.active)
+                at = np.clip(at, 0, max(source.shape[d] - 1, 0))
+            where.append(at)
         if empty:  # every point that counts was inside, so none counts
             return np.zeros(np.broadcast_shapes(*(a.shape for a in where)), source.dtype)
         return np.asarray(source[tuple(where)])
@@ -137,6 +139,13 @@ class Evaluator:
         if np.any(outside):
             value = int(np.broadcast_to(at, outside.shape)[outside].flat[0])
             raise BoundsError(f"subscript {dim} of '{name}' is {value}, outside [0, {extent})")
+
+
+def is_all_inside(at: Array, extent: int) -> bool:
+    """Whether subscripts are there and inside, all of them: far sooner asked than which are not."""
+    if at.ndim == 0:
+        return 0 <= int(at) < extent
+    return at.size > 0 and bool(at.min() >= 0) and bool(at.max() < extent)
 
 
 _UNARY: dict[str, np.ufunc] = {"!": np.logical_not, "-": np.negative, "~": np.invert}
