@@ -10,7 +10,7 @@ from typing import Any
 
 from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.machine.config import Config, Knob
+from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
@@ -46,12 +46,11 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpac
         except ScheduleError:
             return math.inf
 
+    @functools.cache  # proposals are asked for again and again while they are put in order
     def cost_ns(config: Config) -> float:
         partition = str(config.get("partition"))
-        return sum(
-            group_cost(partition, i, tuple(config.group(i).items()))
-            for i in range(len(choices[partition]))
-        )
+        parts = _groups(config, len(choices[partition]))
+        return sum(group_cost(partition, i, values) for i, values in enumerate(parts))
 
     @functools.cache
     def group_meaning(partition: str, index: int, values: tuple[tuple[str, Any], ...]) -> Hashable:
@@ -64,10 +63,8 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpac
             return config  # a user's, or another compiler's: whether it is one, emitting it tells
         partition = str(config.get("partition"))
         try:
-            return tuple(
-                group_meaning(partition, i, tuple(config.group(i).items()))
-                for i in range(len(choices[partition]))
-            )
+            parts = _groups(config, len(choices[partition]))
+            return tuple(group_meaning(partition, i, values) for i, values in enumerate(parts))
         except ScheduleError:  # of an earlier run: its own
             return config
 
@@ -77,6 +74,15 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpac
         return math.isfinite(cost_ns(config))
 
     return SearchSpace(tuple(branches), default, cost_ns, is_legal, meaning)
+
+
+def _groups(config: Config, count: int) -> list[tuple[tuple[str, Value], ...]]:
+    """Return the knobs of each of so many groups, as `Config.group` does; all in one pass."""
+    found: dict[str, list[tuple[str, Value]]] = {}
+    for name, value in config.items:
+        group, _, knob = name.partition(".")
+        found.setdefault(group, []).append((knob, value))
+    return [tuple(found.get(f"g{i}", ())) for i in range(count)]
 
 
 def _combinations(
