@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tcdsl.autotune.store.trial import Failure, Trial, TuneError, UntunedError, Verdict
+from tcdsl.autotune.worker.decision import SAME
 from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
 from tcdsl.codegen.machine.config import Config
 
@@ -14,7 +15,6 @@ _WAYS_S, _WAYS_SHARE = 0.5, 0.4  # for the rounds in other ways, of the two that
 _WAY_TURNS = 12  # of long calls: three pairs in two ways
 _CLEAR = 1.3  # times faster: needs no other ways where there is no time to ask for them
 _CHALLENGERS = 2  # of those that beat the default call upon call, who may show the rest
-_SAME = 1.01  # times the default's in other ways: more is slower
 _RESERVE = 3  # candidates for which time is kept, at least
 _MOST_ROUNDS = 60
 _ALL_NS = 1e9
@@ -145,7 +145,7 @@ def is_no_slower(samples_ns: Mapping[str, Sequence[Sequence[float]]], gain: floa
 
     def holds(pair: Sequence[Sequence[float]]) -> bool:
         ratios = [its / that for its, that in zip(*pair, strict=False)]
-        return quantile_ns(ratios, 0.5) <= _SAME if ratios else is_clear(gain)
+        return quantile_ns(ratios, 0.5) <= SAME if ratios else is_clear(gain)
 
     return all(map(holds, samples_ns.values()))
 

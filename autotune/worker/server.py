@@ -22,6 +22,7 @@ from typing import Any
 
 from tcdsl.autotune.worker.allowance import Allowance
 from tcdsl.autotune.worker.bench import Bench, Way, WrongAnswerError, opener
+from tcdsl.autotune.worker.decision import unless_sure, with_rivals
 from tcdsl.autotune.worker.timing import DROP, interleaved
 
 _PR_SET_PDEATHSIG = 1
@@ -104,8 +105,16 @@ class Worker:
             before.update({"of": row, "new": new})
 
         drop = DROP if request["drops"] else ()
+        narrow = with_rivals if way == "again" else unless_sure
         samples = interleaved(
-            candidates, request["rounds"], notice, drop, allowance, request["least"], keep
+            candidates,
+            request["rounds"],
+            notice,
+            drop,
+            allowance,
+            request["least"],
+            keep,
+            None if drop else narrow,
         )
         return list(samples.items())
 

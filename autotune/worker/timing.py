@@ -54,6 +54,7 @@ def interleaved(
     allowance: Allowance | None = None,
     least: int = ROUNDS,
     keep: Callable[[int, Sequence[float]], None] = lambda row, new: None,
+    narrow: Callable[[Mapping[int, Sequence[float]], Sequence[int]], Sequence[int]] | None = None,
 ) -> dict[int, list[float]]:
     """Time candidates in turn and return the samples of each, in ns per call.
 
@@ -74,6 +75,9 @@ def interleaved(
     least : int
     keep : callable
         Told the row and its samples after each turn.
+    narrow : callable, optional
+        Told the samples and who goes on, after the least number of rounds and each one from then
+        on; returns who still goes on: nobody where all that is asked is clear.
     """
     allowance = allowance or Allowance()
     samples: dict[int, list[float]] = {row: [] for row in candidates}
@@ -84,8 +88,10 @@ def interleaved(
     # where there is no time for all.
     rng = random.Random(0)
     for turn in range(rounds):
-        if turn >= least and allowance.is_over:
-            break
+        if turn >= least:
+            going = list(going if narrow is None else narrow(samples, going))
+            if allowance.is_over or not going:
+                break
         if turn and not drop and len(going) > 2 and allowance.is_over:
             fastest = min(going[1:], key=lambda row: quantile_ns(samples[row]))
             samples |= {row: [] for row in going[1:] if row != fastest}

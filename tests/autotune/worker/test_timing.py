@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from tcdsl.autotune.worker.allowance import Allowance
+from tcdsl.autotune.worker.decision import unless_sure, with_rivals
 from tcdsl.autotune.worker.timing import (
     ROUNDS,
     HostSampler,
@@ -163,3 +164,37 @@ def test_a_low_quantile_does_not_see_disturbances() -> None:
     run = machine.run(1, 1_000_000, (0, 0, 0, 900_000, 0, 3_000_000))
     samples = interleaved({1: run}, 10, machine.turns.append)
     assert quantile_ns(samples[1]) == 1_000_000
+
+
+def test_who_still_goes_on_is_asked_once_there_are_enough_rounds() -> None:
+    machine, asked = Machine(), list[list[int]]()
+
+    def narrow(samples_ns: Mapping[int, Sequence[float]], going: Sequence[int]) -> Sequence[int]:
+        assert all(len(samples_ns[row]) >= 3 for row in going)
+        asked.append(sorted(going))
+        return [row for row in going if row != len(asked) + 1] if len(asked) < 3 else []
+
+    runs = {row: machine.run(row, 3_000_000) for row in (1, 2, 3)}
+    samples = interleaved(runs, 60, machine.turns.append, (), least=3, narrow=narrow)
+    assert asked == [[1, 2, 3], [1, 3], [1]]
+    assert {row: len(its) for row, its in samples.items()} == {1: 5, 2: 3, 3: 4}
+
+
+def test_a_comparison_goes_on_with_those_that_may_win_against_the_first() -> None:
+    times = {1: 100.0, 2: 95.0, 3: 96.0, 4: 99.0, 5: 104.0}
+    samples = {row: [time_ns] * 20 for row, time_ns in times.items()}
+    assert with_rivals(samples, [1, 2, 3, 4, 5]) == [1, 2, 3]
+    assert with_rivals(samples, [2, 1, 3]) == [2, 1, 3]
+    assert with_rivals({1: samples[1], 4: [99.6] * 20, 5: samples[5]}, [1, 4, 5]) == []
+    assert with_rivals({1: samples[1], 2: []}, [1]) == []
+
+
+def test_pairs_are_compared_until_it_is_clear() -> None:
+    def goes_on(*held: bool) -> bool:
+        return bool(unless_sure({1: [1.0 if h else 1.1 for h in held], 2: [1.0] * 99}, [1, 2]))
+
+    assert not goes_on(*[True] * 8, False)
+    assert not goes_on(*[False] * 8, True)
+    assert goes_on(*[True] * 7, *[False] * 2)
+    assert goes_on(*[True] * 21, *[False] * 10)
+    assert not goes_on(*[True] * 22, *[False] * 9)
