@@ -6,13 +6,14 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 
 from tcdsl.autotune import finals
 from tcdsl.autotune.report import Reporter
 from tcdsl.autotune.search.budget import Budget
-from tcdsl.autotune.search.strategy import BATCH
+from tcdsl.autotune.search.strategy import BATCH, Ahead
 from tcdsl.autotune.store.rows import TrialRow
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Trial
@@ -29,15 +30,20 @@ from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
 _FEWEST_ROUNDS = 2  # of a batch that is timed when the time is over
-_SHARED = 0.6  # of the first compilation: imports and a compiler's start, which all share
+_ALONE = 0.4  # of the first compilation: the rest, imports and a compiler's start, all share
+_CORES = 2  # that later trials keep busy, where there are so many
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Configs tried together: the trials that have ended, the candidates that wait for a twin."""
+    """Configs tried together: the trials that have ended, the candidates that wait for a twin.
+
+    emitted : candidates that were made ready while compilers were at work on the batch before.
+    """
 
     ended: list[Trial] = field(default_factory=list)
     twins: list[Candidate] = field(default_factory=list)
+    emitted: list[Candidate] = field(default_factory=list)
 
 
 class Measurement:
@@ -59,6 +65,10 @@ class Measurement:
         self.runner = Runner(problem, budget, report.note)
         self.log = TrialLog(problem, store, report)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
+        self._next = _Batch()
+        self._ahead_s: list[
+            float
+        ] = []  # what each of its candidates took, the first with proposals
 
     def __enter__(self) -> Measurement:
         return self
@@ -66,11 +76,20 @@ class Measurement:
     def __exit__(self, *error: object) -> None:
         self.runner.__exit__(*error)
 
-    def __call__(self, configs: Iterable[Config], origin: str, count: int = BATCH) -> list[Trial]:
+    def __call__(
+        self,
+        configs: Iterable[Config],
+        origin: str,
+        count: int = BATCH,
+        ahead: Ahead = lambda: (iter(()), ""),
+    ) -> list[Trial]:
         """Try configs, of which no more are drawn than it takes for so many candidates.
 
         Configs that emit the text of another one are its twins: they are no candidates, they come
-        to what that one comes to.
+        to what that one comes to. Those that were drawn ahead in the call before come first.
+
+        ahead : gives configs of the next call, which are drawn and emitted while compilers are at
+        work on these.
 
         Returns
         -------
@@ -79,19 +98,25 @@ class Measurement:
             have none; what another run has ended meanwhile has its end; the best config so far,
             timed again beside the others, has a new one.
         """
-        return self._try(configs, origin, self._may_go_on, count)
+        batch, self._next = self._next, _Batch()
+        return self._try(configs, origin, self._may_go_on, count, batch, ahead)
 
     # Stages, in order. Each adds the trials that end in it to those of the batch.
 
     def _try(
-        self, configs: Iterable[Config], origin: str, may_go_on: Callable[[], bool], count: int
+        self,
+        configs: Iterable[Config],
+        origin: str,
+        may_go_on: Callable[[], bool],
+        count: int,
+        batch: _Batch,
+        ahead: Ahead | None = None,
     ) -> list[Trial]:
-        batch = _Batch()
         emitted = self._emit(configs, origin, count, batch, may_go_on)
         begun = self.budget.clock()
-        candidates = self._compile(emitted, count, batch, may_go_on)
+        candidates = self._compile(emitted, count, batch, may_go_on, self._emit_ahead(ahead))
         if not self.log.has_best:
-            self.budget.note_once(_SHARED * (self.budget.clock() - begun))
+            self._note_first(self.budget.clock() - begun)
         self.report.stage("check", len(candidates))
         if not self.runner.is_calibrated and self.log.best is not None:
             self.ready(self.log.best)  # a good one tells how long a check takes
@@ -117,12 +142,19 @@ class Measurement:
         """Yield candidates; those whose text another one has are twins, they share its end."""
         texts: set[str] = set()
         proposals = iter(configs)
-        drawn = 0
-        while drawn - len(batch.twins) < count and may_go_on():
+        left = count
+        for candidate in batch.emitted[:count]:
+            texts.add(candidate.text)
+            if self.log.end_of(candidate.text) is not None:  # since it was emitted
+                batch.twins.append(candidate)
+            else:
+                left -= 1
+                yield candidate
+        while left and may_go_on():
             config = next(proposals, None)
             if config is None:
                 return
-            drawn += 1
+            left -= 1
             rows, ended = self.log.propose([config], origin)
             batch.ended += ended
             if not rows:
@@ -136,9 +168,41 @@ class Measurement:
             self.log.note_text(row.config, candidate.text)
             if self.log.end_of(candidate.text) is not None or candidate.text in texts:
                 batch.twins.append(candidate)
+                left += 1
             else:
                 texts.add(candidate.text)
                 yield candidate
+
+    def _note_first(self, seconds: float) -> None:
+        """Note what the first compilation took that a later trial will not take.
+
+        Later ones are emitted while others are compiled.
+        """
+        proposing_s, *each_s = self._ahead_s or [0.0]
+        emitting_s = sum(each_s) / max(1, len(each_s))
+        later_s = emitting_s + _ALONE * (seconds - proposing_s)
+        self.budget.note_once(max(0.0, seconds - later_s / min(_CORES, os.cpu_count() or 1)))
+
+    def _emit_ahead(self, ahead: Ahead | None) -> Callable[[], bool]:
+        """Return what emits another candidate of the next batch; False when there are enough."""
+        emitted: Iterator[Candidate] | None = None
+        self._ahead_s = []
+
+        def emit_one() -> bool:
+            nonlocal emitted
+            if ahead is None or self.budget.is_over:
+                return False
+            begun = self.budget.clock()
+            if emitted is None:
+                configs, origin = ahead()
+                emitted = self._emit(configs, origin, BATCH, self._next, self._may_go_on)
+            candidate = next(emitted, None)
+            if candidate is not None:
+                self._next.emitted.append(candidate)
+            self._ahead_s.append(self.budget.clock() - begun)
+            return candidate is not None
+
+        return emit_one
 
     def _compile(
         self,
@@ -146,6 +210,7 @@ class Measurement:
         count: int,
         batch: _Batch,
         may_go_on: Callable[[], bool],
+        meanwhile: Callable[[], bool],
     ) -> list[Candidate]:
         """Emit and compile, both at once; return those that have code of their own.
 
@@ -162,7 +227,8 @@ class Measurement:
 
         failures: list[tuple[Candidate, Failure]] = []
         compiled: dict[str, Candidate] = {}
-        for number, built in self.problem.builder.build(sources(), count, lambda: not may_go_on()):
+        build, is_unwanted = self.problem.builder.build, lambda: not may_go_on()
+        for number, built in build(sources(), count, is_unwanted, meanwhile):
             if isinstance(built, Built) and built.objection:
                 built = self._refused(candidates[number], built, built.objection)
             if isinstance(built, Failure):
@@ -298,7 +364,7 @@ class Measurement:
         if config not in self._kept:
             row = self.log.find(config)
             if row is None or row.status not in FINAL:
-                self._try([config], "final", lambda: not self.budget.is_cut, 1)
+                self._try([config], "final", lambda: not self.budget.is_cut, 1, _Batch())
                 row = self.log.find(config)
             if config not in self._kept and row is not None and self.log.may_serve(row):
                 self._make_again(row)

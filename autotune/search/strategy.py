@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections import deque
@@ -13,10 +14,15 @@ from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.machine.config import Config
 
-# Proposals, of which no more are drawn than it takes; where they come from; how many candidates.
-Measure = Callable[[Iterator[Config], str, int], list[Trial]]
+# What comes next as far as is known before the times of the batch under way, and from where.
+Ahead = Callable[[], tuple[Iterator[Config], str]]
+# Proposals, of which no more are drawn than it takes; where they come from; how many candidates;
+# what may be made ready for the next batch while compilers are at work, and is part of that one.
+Measure = Callable[[Iterator[Config], str, int, Ahead], list[Trial]]
+Following = Callable[[], tuple[Iterable[Config], str]]
 
 BATCH = 16
+_AHEAD = BATCH // 2  # of a batch; the other half knows the times of the batch before
 _SPARE = 4  # times the candidates wanted: proposals among which twins are passed over
 _ELITE = 8
 _ELITE_BRANCHES = 3  # of the elite: the fastest of other boxes of the space than the fastest's
@@ -49,7 +55,8 @@ def search(
     measure : callable
         Draws proposals until it has as many candidates as it is asked for; those whose text another
         one has are twins and no candidates. Gives a trial for each that it was able to try, in any
-        order, and new trials of older ones that it has timed again.
+        order, and new trials of older ones that it has timed again. What it draws ahead counts
+        among the candidates of the next call.
     budget : Budget
     rng : random.Random
         All choices come from it: the same seed and the same times give the same path.
@@ -62,65 +69,119 @@ def search(
     tell : callable
         Told in words if the space is exhausted before the budget.
     """
-    seen = {t.config: t for t in known}
-    meanings = set(map(space.meaning, seen))
-    timed = _fastest_first(seen)
+    return _Search(space, measure, budget, rng, known, use_model, tell).run(start)
 
-    def attempt(configs: Iterable[Config], origin: str, most: int) -> int:
-        """Try at most so many; return how many there were that are no twins."""
-        wanted = most
-        drawn: list[Config] = []
 
-        def proposals() -> Iterator[Config]:
-            for config in configs:
-                if config in seen:
-                    continue
-                meaning = space.meaning(config)
-                seen[config] = Trial(config, is_twin=meaning in meanings)
-                if meaning not in meanings:
-                    meanings.add(meaning)
-                    drawn.append(config)
-                    yield config
+class _Search:
+    """A search under way: what it has seen, and what it has drawn for the next batch."""
 
-        proposed = proposals()
+    def __init__(
+        self,
+        space: SearchSpace,
+        measure: Measure,
+        budget: Budget,
+        rng: random.Random,
+        known: Sequence[Trial],
+        use_model: bool,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._space, self._measure, self._budget, self._rng = space, measure, budget, rng
+        self._use_model, self._tell = use_model, tell
+        self._seen = {t.config: t for t in known}
+        self._meanings = set(map(space.meaning, self._seen))
+        self._timed = _fastest_first(self._seen)
+        self._carried: list[Config] = []  # drawn ahead: their trials come with the next batch
+
+    def run(self, start: Sequence[Config]) -> list[Trial]:
+        """Return all timed trials, fastest first."""
+        budget = self._budget
+        first = list(start) or [self._space.default]
+        leaders = self._leaders()
+        self._attempt(first, "start", len(first), lambda: (leaders, "model"))
+        if not budget.is_spent:
+            most = BATCH if self._use_model else 2 * BATCH
+            self._attempt(leaders, "model" if self._use_model else "spread", most, self._children)
+        patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
+        idle = barren = 0
+        while not budget.is_spent and idle < patience:
+            before = self._timed[0].time_ns if self._timed else None
+            children, origin = self._children()
+            found = self._attempt(children, origin, BATCH, self._children)
+            if budget.is_spent:
+                break
+            barren = 0 if found else barren + 1
+            if not children or barren == _BARREN:
+                if not budget.is_unlimited:
+                    self._tell(_exhausted(self._seen.values()))
+                break
+            time_ns = self._timed[0].time_ns if self._timed else None
+            gained = time_ns is not None and (before is None or time_ns < before * (1 - _GAIN))
+            idle = 0 if gained else idle + 1
+        return self._timed
+
+    def _leaders(self) -> Iterator[Config]:
+        """Yield what follows the first configs; it is asked for when the first one is drawn."""
+        space, rng = self._space, self._rng
+        if self._use_model:
+            yield from cost_model.leaders(space, rng, _SPARE * BATCH, self._seen.keys())
+        else:
+            yield from space.spread(rng, 2 * BATCH)
+
+    def _children(self) -> tuple[list[Config], str]:
+        return (
+            _children(self._space, self._timed, self._seen, self._rng, self._use_model),
+            "evolution",
+        )
+
+    def _attempt(
+        self, configs: Iterable[Config], origin: str, most: int, following: Following
+    ) -> int:
+        """Try at most so many; return how many there were that are no twins.
+
+        following : what the next batch is made of, by what is known when it is asked for.
+        """
+        wanted, budget = most, self._budget
         while most > 0 and not budget.is_spent:
-            count, before = budget.fitting(min(BATCH, most)), len(drawn)
+            count = budget.fitting(min(BATCH, most))
             if budget.trials_left is not None:
                 count = min(count, budget.trials_left)
+            drawn, self._carried = self._carried, []
+            proposed = self._proposals(configs, drawn)
             begun = budget.clock()
-            trials = measure(proposed, origin, count)
-            seen.update((t.config, t) for t in trials)
-            used = len(drawn) - before - sum(t.is_twin for t in trials)
+            ahead = functools.partial(self._ahead, count, following)
+            trials = self._measure(proposed, origin, count, ahead)
+            self._seen.update((t.config, t) for t in trials)
+            used = min(count, len(drawn) - sum(t.is_twin for t in trials))
             budget.used += used
             budget.note(used, budget.clock() - begun)
             most -= used
             if used < count:  # there are no more
                 break
-        timed[:] = _fastest_first(seen)
+        self._timed = _fastest_first(self._seen)
         return wanted - most
 
-    first = list(start) or [space.default]
-    attempt(first, "start", len(first))
-    if use_model and not budget.is_spent:
-        attempt(cost_model.leaders(space, rng, _SPARE * BATCH, seen.keys()), "model", BATCH)
-    elif not budget.is_spent:
-        attempt(space.spread(rng, 2 * BATCH), "spread", 2 * BATCH)
-    patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
-    idle = barren = 0
-    while not budget.is_spent and idle < patience:
-        before = timed[0].time_ns if timed else None
-        children = _children(space, timed, seen, rng, use_model)
-        found = attempt(children, "evolution", BATCH)
-        if budget.is_spent:
-            break
-        barren = 0 if found else barren + 1
-        if not children or barren == _BARREN:
-            if not budget.is_unlimited:
-                tell(_exhausted(seen.values()))
-            break
-        gained = bool(timed) and (before is None or timed[0].time_ns < before * (1 - _GAIN))
-        idle = 0 if gained else idle + 1
-    return timed
+    def _ahead(self, count: int, following: Following) -> tuple[Iterator[Config], str]:
+        """Return some of the next batch, if there will be time for it after so many trials."""
+        budget = self._budget
+        most = min(_AHEAD, budget.fitting(count + _AHEAD) - count)
+        if budget.trials_left is not None:
+            most = min(most, budget.trials_left - count)
+        if most <= 0 or budget.is_spent:
+            return iter(()), ""
+        configs, origin = following()
+        return itertools.islice(self._proposals(configs, self._carried), most), origin
+
+    def _proposals(self, configs: Iterable[Config], drawn: list[Config]) -> Iterator[Config]:
+        """Yield configs of which none like it was seen, and note that they are drawn."""
+        for config in configs:
+            if config in self._seen:
+                continue
+            meaning = self._space.meaning(config)
+            self._seen[config] = Trial(config, is_twin=meaning in self._meanings)
+            if meaning not in self._meanings:
+                self._meanings.add(meaning)
+                drawn.append(config)
+                yield config
 
 
 def _children(

@@ -1,7 +1,7 @@
 """From sources to code: what the tuner asks of a compiler.
 
 A builder works on an iterator, so that the next candidates are emitted while compilers are at work
-on the first: a trial costs 40 to 80 ms of a core in the C compiler, 8 in ours, 10 on the
+on the first: a trial costs 20 to 100 ms of a core in the C compiler, 5 to 50 in ours, 10 on the
 clock. Nothing runs while a candidate is timed.
 """
 
@@ -38,6 +38,7 @@ class Builder(Protocol):
         sources: Iterable[Emitted],
         count: int,
         is_unwanted: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield, in any order, the number of each source and what became of it.
 
@@ -48,4 +49,7 @@ class Builder(Protocol):
             How many there are at most.
         is_unwanted : callable
             Asked all the while, in threads too: whether it is to end at once, with what it has.
+        meanwhile : callable
+            Does a piece of other work, once compilers have all sources, until it returns False:
+            the same work, however fast compilers are.
         """

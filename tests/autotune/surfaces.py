@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from tcdsl.autotune.search.space import Branch, SearchSpace
-from tcdsl.autotune.search.strategy import Measure
+from tcdsl.autotune.search.strategy import Ahead, Measure
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.machine.config import Config, Knob
 
@@ -73,7 +73,7 @@ def measure(
 ) -> Measure:
     """Return a measure that reads a surface; 0.05 s of fake time a trial."""
 
-    def run(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+    def run(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
         del origin
         trials = []
         for config in islice(configs, count):

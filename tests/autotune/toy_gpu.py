@@ -187,6 +187,7 @@ class ToyCompiler:
         sources: Iterable[Emitted],
         count: int,
         is_unwanted: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         for number, source in enumerate(sources):
             assert source.unit is not None

@@ -43,6 +43,7 @@ class SharedObjects:
         sources: Iterable[Emitted],
         count: int,
         is_unwanted: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source; there is one unit for each compiler where it is full.
 
@@ -58,6 +59,8 @@ class SharedObjects:
         try:
             begin = functools.partial(self._begin, pool, lambda: left.is_set() or is_unwanted())
             running = deque(begin(unit) for unit in units)
+            while running and meanwhile():
+                pass
             while running:
                 unit, result = running[0][0], running.popleft()[1].result()
                 if not isinstance(result, CompileError):

@@ -53,6 +53,7 @@ class Cubins:
         sources: Iterable[Emitted],
         count: int,
         is_unwanted: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source, in the order in which compilers end."""
         pool = ThreadPoolExecutor(min(default_jobs(), max(count, 1)))
@@ -60,6 +61,8 @@ class Cubins:
             running: dict[Future[Built | Failure], int] = {}
             for number, source in enumerate(sources):  # emits one while others compile
                 running[pool.submit(self._built, source)] = number
+            while running and meanwhile():
+                pass
             for future in as_completed(running):
                 if is_unwanted():
                     return

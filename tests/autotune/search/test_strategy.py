@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tcdsl.autotune.search.budget import Budget
-from tcdsl.autotune.search.strategy import BATCH, elite_of, search
+from tcdsl.autotune.search.strategy import BATCH, Ahead, elite_of, search
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.machine.config import Config
@@ -92,7 +92,7 @@ def test_seconds_bound_the_search_by_the_clock() -> None:
 def test_a_batch_is_no_larger_than_the_time_that_is_left(each_s: float, largest: int) -> None:
     clock, sizes = surfaces.FakeClock(), list[int]()
 
-    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
         del origin
         drawn = list(islice(configs, count))
         sizes.append(len(drawn))
@@ -143,14 +143,51 @@ def test_the_elite_keeps_the_fastest_of_other_branches() -> None:
     assert len(set(elite)) == len(elite) == 8
 
 
+def test_what_is_drawn_ahead_is_part_of_the_next_batch_and_tried_once() -> None:
+    path, batches = list[Config](), list[list[Config]]()
+    waiting: list[Config] = []
+
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
+        del origin
+        batch = [*waiting, *islice(configs, count - len(waiting))]
+        waiting[:] = list(ahead()[0])
+        batches.append(batch)
+        path.extend(batch)
+        return [Trial(c, surfaces.rugged(c)) for c in batch]
+
+    budget = Budget(trials=5 * BATCH)
+    found = search(surfaces.space(surfaces.rugged), measure, budget, random.Random(0))
+    assert len(path) == len(set(path)) == len(found) == budget.used == 5 * BATCH
+    assert [*map(len, batches)] == [1, *[BATCH] * 4, BATCH - 1]
+    assert waiting == []  # none would have been tried
+    assert found[0].time_ns == OPTIMUM_NS
+
+
+def test_nothing_is_drawn_ahead_that_there_will_be_no_time_for() -> None:
+    clock, drawn = surfaces.FakeClock(), list[int]()
+    waiting: list[Config] = []
+
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
+        del origin
+        batch = [*waiting, *islice(configs, count - len(waiting))]
+        waiting[:] = list(ahead()[0])
+        drawn.append(len(waiting))
+        clock.now += 0.19 * len(batch)
+        return [Trial(c, surfaces.rugged(c)) for c in batch]
+
+    budget = Budget(seconds=8.0, clock=clock)
+    search(surfaces.space(lambda _: 1.0), measure, budget, random.Random(0))
+    assert drawn == [BATCH // 2, BATCH // 2, 4, 0]
+
+
 def test_failures_are_survived_and_left_alone() -> None:
     clean = surfaces.measure(surfaces.rugged)
     tried: list[Config] = []
 
-    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
         trials = [
             Trial(t.config, math.inf, "crash") if dict(t.config.items)["g0.kc"] == 64 else t
-            for t in clean(configs, origin, count)
+            for t in clean(configs, origin, count, ahead)
         ]
         tried.extend(t.config for t in trials)
         return trials
@@ -167,7 +204,7 @@ def test_failures_are_survived_and_left_alone() -> None:
 def test_all_failing_ends_the_search_without_a_result() -> None:
     found = search(
         surfaces.space(lambda _: 1.0),
-        lambda configs, _, count: [Trial(c, reason="crash") for c in islice(configs, count)],
+        lambda configs, _, count, ahead: [Trial(c, reason="crash") for c in islice(configs, count)],
         Budget(trials=500),
         random.Random(0),
     )
@@ -193,10 +230,10 @@ def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
     path: list[Config] = []
     clean = surfaces.measure(surfaces.rugged, path=path)
 
-    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
         if len(path) > 40:
             budget.stop()
-        return clean(configs, origin, count)
+        return clean(configs, origin, count, ahead)
 
     search(surfaces.space(lambda _: 1.0), measure, budget, random.Random(0))
     assert len(path) <= 41 + 2 * BATCH
@@ -205,7 +242,7 @@ def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
 def test_a_batch_has_so_many_candidates_however_many_of_the_proposals_are_twins() -> None:
     met, batches = dict[float, Config](), list[int]()
 
-    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
         # What comes to one time is one text: 263 of 3224 configs.
         del origin
         trials: list[Trial] = []
@@ -239,7 +276,7 @@ def test_of_configs_of_one_meaning_one_is_tried() -> None:
 def test_a_space_whose_further_configs_are_all_twins_ends_a_run_of_trials_and_says_so() -> None:
     said, drawn = list[str](), list[Config]()
 
-    def measure(configs: Iterator[Config], origin: str, count: int) -> list[Trial]:
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
         # There are two kernels, whatever the knobs say.
         del origin
         trials: list[Trial] = []
