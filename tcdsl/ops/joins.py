@@ -40,8 +40,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
         if 1 < count <= _FEW and out is None and (rank := tensors[0].ndim):
             made: Tensor = _joining(rank, dim, count)(*tensors)
             return made
-    except _OtherRankError:
-        pass
+    except (_OtherRankError, IndexError):
+        pass  # an empty row may stand first, and has no such dimension
     except (AttributeError, TypeError):
         _check_tensors("cat", tensors)
         raise

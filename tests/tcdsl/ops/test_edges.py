@@ -25,6 +25,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "attention by no features": lambda t, x: _functional(t).scaled_dot_product_attention(
         x([[[], []]]), x([[[], []]]), x([[[], []]])
     ),
+    "an empty row that stands first is joined along any dimension": lambda t, x: t.cat(
+        [t.zeros(0), x([[0.0, 1, 2], [3, 4, 5]]), t.ones(2, 1)], 1
+    ),
     "the first of equals has the gradient of fmax": lambda t, x: t.fmax(x(TIES[0]), x(TIES[1])),
     "and of fmin": lambda t, x: t.fmin(x(TIES[0]), x(TIES[1])),
     "the slope of xlogy at 0": lambda t, x: t.xlogy(x(TIES[0]), x(TIES[1])),
@@ -33,7 +36,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "powers of 0 are 1 of what is no number": lambda t, x: t.vander(t.tensor([np.nan, 2]), 1),
     "powers of small integers": lambda t, x: t.vander(t.tensor([1, 9], dtype=t.int8), 4),
-    "powers below the least float32 are 0": lambda t, x: t.vander(x([0.55]), 400)[:, :2],
+    "powers below the least float32 are 0": lambda t, x: t.vander(t.tensor([0.55]), 400)[:, :2],
     "no powers": lambda t, x: t.vander(t.ones(2), 0),
     "a number between integers": lambda t, x: t.searchsorted(t.tensor([1, 2, 3]), 2.5),
     "a number that no integer is": lambda t, x: t.isin(t.tensor([1, 2, 3]), 2.5),
