@@ -3,9 +3,10 @@
     packed[panel][w][x] = source[panel * width + x][count * w + i], i < count, side by side
 
 As `pack.py`, whose parameters it has; depth counts the elements along k, of which the last word may
-miss some: those are 0. Where the source has unit stride along x, the steps of vectors are woven;
-along k, squares of words are turned around in registers; else elements are put in place one by one.
-For tiles, columns of the source are rows of words: packed[x][w].
+miss some: those are 0. Where the source has unit stride along x, the steps of vectors are woven,
+also by a table of rows, which those under the taps of a window have; along k, squares of words are
+turned around in registers; else elements are put in place one by one. For tiles, columns of the
+source are rows of words: packed[x][w].
 """
 
 from __future__ import annotations
@@ -106,11 +107,11 @@ def _word(p: Packer) -> Word:
 
 def _panel(p: Packer, word: Word) -> Stmt:
     """Return the packing of columns j .. j + left."""
-    if p.unit == "x" and not (p.x_table or p.k_table):
-        return _weave(p, word)
+    if p.unit == "x" and not p.x_table:
+        return _weave_by_table(p, word) if p.k_table else _weave(p, word)
     if p.unit == "k" and not p.k_table:
         return _turn(p, word)
-    return _gather(p, word)
+    return _gather(p, word, c64(0))
 
 
 def _rows(p: Packer, word: Word) -> Stmt:
@@ -243,6 +244,42 @@ def _weave(
     )
 
 
+def _weave_by_table(p: Packer, word: Word) -> Stmt:
+    """Return the panel of a source whose neighbours along x are vectors, by offsets of its rows."""
+    w, x, left, whole, full = i64("w"), i64("x"), i64("left"), i64("whole"), i64("full")
+    source, to = pointer("source", p.source, const=True), pointer("to", p.dtype)
+    last = Var("last", Mask(p.dtype, p.lanes))
+    rows = [i64(f"row{i}") for i in range(word.count)]
+
+    def woven(at: Expr, *mask: Expr) -> Expr:
+        value: Expr | None = None
+        for i, row in enumerate(rows):
+            args = (offset(source, add(row, at)), c64(0), c64(1), *mask)
+            step = _narrow(f"tc_weave{'m' * len(mask)}{word.count}", p, *args)
+            if i:
+                step = Bin("<<", step, const(32 // word.count * i, INT32), p.vector)
+            value = step if value is None else Bin("|", value, step, p.vector)
+        assert value is not None
+        return _flipped(p, word, value)
+
+    each = block(
+        [
+            Let(row, add(i64("j"), along_k(p, add(mul(w, word.count), i))))
+            for i, row in enumerate(rows)
+        ],
+        Let(to, offset(packed_at(p), mul(w, left))),
+        loop(x, 0, whole, _store_whole(p, offset(to, x), woven(x)), step=p.lanes),
+        when(compare("<", whole, left), _store(p, offset(to, whole), woven(whole, last), last)),
+    )
+    return block(
+        Let(whole, sub(left, Bin("%", left, c64(p.lanes), left.type))),
+        Let(last, intrinsic("tc_tail", p.vector, sub(left, whole), type=last.type)),
+        Let(full, div(i64("depth"), word.count)),
+        loop(w, 0, full, each),
+        _gather(p, word, full),
+    )
+
+
 def _store_whole(p: Packer, at: Expr, value: Expr) -> Stmt:
     """Return the store of a whole vector of words."""
     return Eval(intrinsic("tc_store", p.vector, at, value))
@@ -263,8 +300,8 @@ def _turn(p: Packer, word: Word) -> Stmt:
     return strips(p, block(columns(p), loop(w, 0, words, turn, step=p.lanes)))
 
 
-def _gather(p: Packer, word: Word) -> Stmt:
-    """Return the panel of a source of any strides, element by element."""
+def _gather(p: Packer, word: Word, start: Expr) -> Stmt:
+    """Return the panel of a source of any strides from a row of words on, element by element."""
     w, z, i, left = i64("w"), i64("z"), i64("i"), i64("left")
     source, value = pointer("source", p.source, const=True), Var("word", _I32)
     first = mul(w, word.count)
@@ -277,7 +314,7 @@ def _gather(p: Packer, word: Word) -> Stmt:
         whole = Bin("^", value, const(_FLIP, INT32), _I32)
     return loop(
         w,
-        0,
+        start,
         i64("words"),
         Let(steps, min64(word.count, sub(i64("depth"), first))),
         loop(
