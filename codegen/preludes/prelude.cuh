@@ -22,6 +22,7 @@ typedef struct { tc_i64 code, tensor, dim, value, extent; } tc_error;
 
 #define TC_FN static __device__ __forceinline__
 #define TC_HELPER static __device__
+#define TC_BY_FLOATS(b) 0
 #define TC_MICRO static __device__ __noinline__
 
 #ifdef TC_CUSIM

@@ -33,6 +33,7 @@ __asm__(".text\n\t.p2align 6");
 #define TC_NAN_F64 __builtin_nan("")
 
 #define TC_BUILTIN(name) __builtin_##name
+#define TC_BY_FLOATS(b) (!__builtin_constant_p(b))
 #include "scalars.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)

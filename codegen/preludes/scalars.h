@@ -2,9 +2,9 @@
  * casts, half types, random numbers. Valid as C11 and as C++17.
  *
  * The prelude that includes it has defined the integer types, TC_FN (what stands before a
- * function), TC_BUILTIN(name) (how the compiler calls memcpy, fmodf, ...) and, where it has
- * instructions for the extremes of float32 and its conversions from and to half types,
- * TC_NATIVE_F32: then those are its.
+ * function), TC_BUILTIN(name) (how the compiler calls memcpy, fmodf, ...), TC_BY_FLOATS(b) (whether
+ * integers are divided by b as floats) and, where it has instructions for the extremes of float32
+ * and its conversions from and to half types, TC_NATIVE_F32: then those are its.
  */
 #ifndef TC_SCALARS_H
 #define TC_SCALARS_H
@@ -22,28 +22,56 @@ TC_FN tc_f64 tc_float_u64(tc_u64 u) { tc_f64 x; TC_BUILTIN(memcpy)(&x, &u, 8); r
 /* ---- integers: / and % floor, by 0 they give 0, INT_MIN / -1 wraps */
 
 #define TC_SIGNED(T, U)                                                                           \
-  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) {                                                    \
+  TC_FN tc_##T tc_slow_div_##T(tc_##T a, tc_##T b) {                                               \
     if (b == 0) return 0;                                                                         \
     if (b == -1) return (tc_##T)(0 - (tc_##U)a);                                                   \
     tc_##T q = (tc_##T)(a / b), r = (tc_##T)(a % b);                                               \
     return (tc_##T)(q - ((r != 0) & ((r ^ b) < 0)));                                              \
   }                                                                                               \
-  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) {                                                    \
+  TC_FN tc_##T tc_slow_mod_##T(tc_##T a, tc_##T b) {                                               \
     if (b == 0 || b == -1) return 0;                                                              \
     tc_##T r = (tc_##T)(a % b);                                                                   \
-    return (tc_##T)(r + (((r != 0) & ((r ^ b) < 0)) ? b : 0));                                    \
+    return (tc_##T)(r + (b & -((r != 0) & ((r ^ b) < 0)))); /* no jump on data */                  \
   }                                                                                               \
   TC_FN tc_##T tc_abs_##T(tc_##T a) { return (tc_##T)(a < 0 ? 0 - (tc_##U)a : (tc_##U)a); }        \
   TC_FN tc_##T tc_sign_##T(tc_##T a) { return (tc_##T)((a > 0) - (a < 0)); }
 
 #define TC_UNSIGNED(T)                                                                            \
-  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a / b); }     \
-  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a % b); }     \
+  TC_FN tc_##T tc_slow_div_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a / b); } \
+  TC_FN tc_##T tc_slow_mod_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a % b); } \
   TC_FN tc_##T tc_abs_##T(tc_##T a) { return a; }                                                 \
   TC_FN tc_##T tc_sign_##T(tc_##T a) { return a != 0; }
 
 TC_SIGNED(i8, u8) TC_SIGNED(i16, u16) TC_SIGNED(i32, u32) TC_SIGNED(i64, u64)
 TC_UNSIGNED(u8) TC_UNSIGNED(u16) TC_UNSIGNED(u32) TC_UNSIGNED(u64)
+
+/* Processors divide vectors of floats, not of integers. TC_BY_FLOATS: whether this target does so, and
+ * the divisor is none that is known, by which compilers multiply. A float that has more digits than
+ * the integers rounds no quotient to another whole number: that is 1 / |b| away at least, the error
+ * below |a / b| 2^-24 (2^-53). INT_MIN / -1 is no int32: its quotient is not taken. */
+#define TC_QUOTIENTS(T, F, FLOOR, DIVISOR, QUOTIENT)                                              \
+  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) {                                                    \
+    if (!TC_BY_FLOATS(b)) return tc_slow_div_##T(a, b);                                            \
+    const tc_##F q = FLOOR((tc_##F)a / (tc_##F)(DIVISOR));                                         \
+    return b == 0 ? (tc_##T)0 : (QUOTIENT);                                                       \
+  }                                                                                               \
+  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) {                                                    \
+    if (!TC_BY_FLOATS(b)) return tc_slow_mod_##T(a, b);                                            \
+    return b == 0 ? (tc_##T)0 : (tc_##T)((tc_u32)a - (tc_u32)tc_div_##T(a, b) * (tc_u32)b);        \
+  }
+#define TC_AS_IT_IS(q) (q)
+
+TC_QUOTIENTS(i8, f32, TC_BUILTIN(floorf), b == 0 ? 1 : b, (tc_i8)(tc_i32)q)
+TC_QUOTIENTS(i16, f32, TC_BUILTIN(floorf), b == 0 ? 1 : b, (tc_i16)(tc_i32)q)
+TC_QUOTIENTS(i32, f64, TC_BUILTIN(floor), (tc_u32)b + 1 <= 1 ? 1 : b,
+             b == -1 ? (tc_i32)(0 - (tc_u32)a) : (tc_i32)q)
+TC_QUOTIENTS(u8, f32, TC_AS_IT_IS, b == 0 ? 1 : b, (tc_u8)(tc_i32)q)
+TC_QUOTIENTS(u16, f32, TC_AS_IT_IS, b == 0 ? 1 : b, (tc_u16)(tc_i32)q)
+TC_QUOTIENTS(u32, f64, TC_AS_IT_IS, b == 0 ? 1 : b, (tc_u32)q)
+TC_FN tc_i64 tc_div_i64(tc_i64 a, tc_i64 b) { return tc_slow_div_i64(a, b); }
+TC_FN tc_i64 tc_mod_i64(tc_i64 a, tc_i64 b) { return tc_slow_mod_i64(a, b); }
+TC_FN tc_u64 tc_div_u64(tc_u64 a, tc_u64 b) { return tc_slow_div_u64(a, b); }
+TC_FN tc_u64 tc_mod_u64(tc_u64 a, tc_u64 b) { return tc_slow_mod_u64(a, b); }
 
 /* Shifts: by the width or more, or by less than 0, no bit of a is left. */
 #define TC_SHIFTS(S, U, width)                                                                    \

@@ -19,6 +19,7 @@ from tests.codegen.native import BUILDS, C_OF, CUDA, Array, in_tier, library, lo
 from tests.tiers import sampled
 
 INTEGERS: list[np.dtype[Any]] = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
+CONSTANTS = (7, 10, -3, -1, 0)
 FLOATS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
 
 
@@ -30,6 +31,9 @@ def scalar_text() -> str:
     parts = ['#include "prelude.h"\n']
     for t in [c(d) for d in INTEGERS]:
         parts += [loop(f"{f}_{t}", f"tc_{f}_{t}", t, t, t) for f in ("div", "mod", "min", "max")]
+        for f, (n, k) in itertools.product(("div", "mod"), enumerate(CONSTANTS)):
+            parts.append(f"#define TC_{n}_{f}_{t}(a) tc_{f}_{t}(a, (tc_{t}){k})\n")
+            parts.append(loop(f"{f}_{n}_{t}", f"TC_{n}_{f}_{t}", t, t))
         parts += [loop(f"{f}_{t}", f"tc_{f}_{t}", t, t) for f in ("abs", "sign")]
         parts.append(loop(f"{t}_b", f"tc_{t}_b", "b", t))
     for t in [c(d) for d in FLOATS]:
@@ -93,6 +97,39 @@ def test_integer_operators_follow_the_language(
     a, b = (np.array(v, dtype) for v in zip(*pairs, strict=True))
     want = np.array([wrap(model(name, x, y), dtype) for x, y in pairs], dtype)
     np.testing.assert_array_equal(run(lib, f"{name}_{c(dtype)}", dtype, a, b), want)
+
+
+@sampled("dtype", INTEGERS, ids=str, keep=2)
+@pytest.mark.parametrize("name", ["div", "mod"])
+def test_quotients_next_to_whole_numbers_are_not_rounded_to_these(
+    lib: ctypes.CDLL, name: str, dtype: np.dtype[Any]
+) -> None:
+    info, rng = np.iinfo(dtype), np.random.default_rng(6)
+    divisors = rng.integers(info.min, info.max, 300, dtype=dtype, endpoint=True).tolist()
+    divisors = [
+        b >> int(s) for b, s in zip(divisors, rng.integers(0, 8 * dtype.itemsize, 300), strict=True)
+    ]
+    pairs = [
+        (a, b)
+        for b in divisors
+        if b
+        for limit in (info.min, info.max)
+        for near in (-1, 0, 1)
+        if info.min <= (a := limit // b * b + near) <= info.max
+    ]
+    a, b = (np.array(v, dtype) for v in zip(*pairs, strict=True))
+    want = np.array([wrap(model(name, x, y), dtype) for x, y in pairs], dtype)
+    np.testing.assert_array_equal(run(lib, f"{name}_{c(dtype)}", dtype, a, b), want)
+
+
+@sampled("dtype", INTEGERS, ids=str, keep=2)
+@pytest.mark.parametrize("name", ["div", "mod"])
+def test_constants_divide_as_data_does(lib: ctypes.CDLL, name: str, dtype: np.dtype[Any]) -> None:
+    a = integer_samples(dtype)
+    for n, constant in enumerate(CONSTANTS):
+        want = [wrap(model(name, x, wrap(constant, dtype)), dtype) for x in a]
+        found = run(lib, f"{name}_{n}_{c(dtype)}", dtype, np.array(a, dtype))
+        np.testing.assert_array_equal(found, np.array(want, dtype))
 
 
 @functools.cache
