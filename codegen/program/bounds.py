@@ -32,14 +32,13 @@ class Bound:
 
     def coefficient(self, name: str) -> int:
         """Return the coefficient of an index."""
-        return dict(self.terms).get(name, 0)
+        return next((k for n, k in self.terms if n == name), 0)
 
     def moved(self, by: Mapping[str, int], fixed: Mapping[str, int]) -> Bound:
         """Return the bound where indices are further by so much, or have these values."""
-        const = self.const
-        for name, k in self.terms:
-            const = const + k * (fixed[name] if name in fixed else by.get(name, 0))
-        return Bound(tuple(t for t in self.terms if t[0] not in fixed), const)
+        far = sum(k * (fixed[n] if n in fixed else by.get(n, 0)) for n, k in self.terms)
+        terms = tuple(t for t in self.terms if t[0] not in fixed)
+        return Bound(terms, self.const + far if far else self.const)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,10 @@ class Block:
     def region(self, bounds: Region, spot: Spot) -> Region:
         """Return lanes where bounds hold, seen from the variables."""
         lane = self.walk.stencil.lane.name
-        moved = (x.moved(spot.shift, spot.taps) for x in bounds)
-        needed = [x for x in moved if (self.asks_lanes if x.coefficient(lane) else self.asks_rows)]
+        asked = (x for x in bounds if (self.asks_lanes if x.coefficient(lane) else self.asks_rows))
         least: dict[tuple[object, Size], Bound] = {}
-        for x in needed:  # of those that differ by a number the strictest
+        for bound in asked:  # of those that differ by a number the strictest
+            x = bound.moved(spot.shift, spot.taps)
             key = (x.terms, x.const - x.const.offset)
             if key not in least or x.const.offset < least[key].const.offset:
                 least[key] = x

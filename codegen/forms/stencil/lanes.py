@@ -66,7 +66,7 @@ class StencilScope(vexpr.LaneScope):
         assert self.region is not None
         around = self.region
         walk, taps = self.block.walk, self.spot.taps
-        asked = frozenset(x for x in bounds if not walk.always(x.moved({}, taps)))
+        asked = walk.asked(bounds, taps)
         region = self.block.region(asked, self.spot) | around
         region = self.block.region(region, Spot({}, {}))
         if isinstance(kept, typed.Read) and self._varies(kept) and isinstance(left, typed.Lit):

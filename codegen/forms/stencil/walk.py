@@ -119,10 +119,17 @@ class Walk:
         """Return whether a bound holds at the variables."""
         return b.compare(">=", self.value(bound), 0)
 
-    def always(self, bound: Bound) -> bool:
-        """Whether a bound holds at all points; not asked where masks cost no more than a load."""
+    def asked(self, bounds: Region, taps: Mapping[str, int]) -> Region:
+        """Return the bounds that do not hold at all points.
+
+        All of them where masks cost no more than a load.
+        """
         if self.ctx.machine.has_masks:
-            return False
+            return bounds
+        return frozenset(x for x in bounds if not self._always(x.moved({}, taps)))
+
+    def _always(self, bound: Bound) -> bool:
+        """Whether a bound holds at all points."""
         ranges = {r.name: r for r in self.stencil.statement.outputs}
         if not {n for n, _ in bound.terms} <= {*ranges}:
             return False
