@@ -83,6 +83,13 @@ __asm__(".text\n\t.p2align 6");
 #else
 #define tc_pin(b) ((void)0)
 #endif
+/* Keep pointer lvalue p in a register of its own: what is read from it is not reached by a sum of what
+ * p was before and how far it went. */
+#if defined(__GNUC__)
+#define tc_pin_address(p) __asm__("" : "+r"(p))
+#else
+#define tc_pin_address(p) ((void)0)
+#endif
 /* Lay scalar lvalue x down in memory until it is read again: else gcc keeps a parameter in its vector
  * register, through a loop that needs all of them, and what the loop adds up moves to the stack. */
 #if defined(__GNUC__)

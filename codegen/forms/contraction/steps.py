@@ -29,6 +29,7 @@ from tcdsl.codegen.loops.build import (
     i64,
     load,
     loop,
+    min64,
     mul,
     offset,
     pointer,
@@ -81,6 +82,7 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
     a, b = pointer("a", tile.factor, const=True), pointer("b", tile.factor, const=True)
     words = tile.words
     held = Vector(tile.factor, tile.lanes)
+    per_line = LINE // tile.factor.size_bytes
     a_row = expr(strides.a_row) if strides.a_row is not None else i64("a_row")
     rows = [pointer(f"a{g}", tile.factor, const=True) for g in range(0, tile.rows, ROW_GROUP)]
     a_at, a_step = _along_k("a_k", strides.a_k, k)
@@ -105,14 +107,16 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         ahead = i64("b_ahead") if "b" in strides.asks else c64(tile.columns)
         return [do("tc_prefetch", offset(b_now, add(b_at, ahead, mul(v, tile.lanes))))]
 
+    asks_a = "a" in strides.asks
+    a_ahead = i64("a_ahead") if asks_a else mul(tile.rows, a_row)
+    ahead_row = i64("a_ahead_row") if asks_a else a_row
+
     def fetch_rows() -> list[Stmt]:
         """Return the prefetch of some rows' next line: of all of them before k is a line on."""
-        line = LINE // tile.factor.size_bytes
-        down, along = Bin("&", k, c64(line - 1), I64), Bin("&", k, c64(-line), I64)
-        asks = "a" in strides.asks
-        ahead = i64("a_ahead") if asks else mul(tile.rows, a_row)
-        row = i64("a_ahead_row") if asks else a_row
-        places = (add(ahead, mul(add(down, i), row), along) for i in range(0, tile.rows, line))
+        down, along = Bin("&", k, c64(per_line - 1), I64), Bin("&", k, c64(-per_line), I64)
+        places = (
+            add(a_ahead, mul(add(down, i), ahead_row), along) for i in range(0, tile.rows, per_line)
+        )
         return [do("tc_prefetch", offset(a, place)) for place in places]
 
     def start(v: Expr, masked: bool) -> list[Stmt]:
@@ -146,7 +150,12 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             mark=Unroll(),
         )
 
-    depth, pair, done = i64("depth"), i64("pair"), i64("done")
+    # Else gcc adds both strides up again for each row of the second step, an element a row of which
+    # a narrow tile's FMAs read from memory.
+    keeps_rows = tile.pairs and tile.vectors <= NARROW and strides.a_k is strides.a_row is None
+    depth, pair, line, stop = map(i64, ("depth", "pair", "line", "stop"))
+    done, reached = i64("done"), i64("reached")
+    there = pointer("there", tile.factor, const=True)
     fetches_a = strides.rows_ahead or "a" in strides.asks
     fetches_b = strides.ahead or "b" in strides.asks
 
@@ -158,16 +167,47 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             fetch_rows() if fetches and fetches_a else None,
             [row(g, function) for g in range(len(rows))],
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
+            [do("tc_pin_address", p) for p in rows] if keeps_rows else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
         )
 
     def steps(function: str | None, start: IntLike = 0, *, fetches: bool = True) -> Stmt:
         return loop(k, start, depth, step(function, fetches=fetches), mark=Unroll(1))
 
-    def by_twos(end: Expr, *, fetches: bool) -> Stmt:
-        both = loop(k, pair, add(pair, 2), step(None, fetches=fetches), mark=Unroll(2))
-        return loop(pair, 0, end, both, step=2, mark=Unroll(1))
+    def by_twos(end: Expr, start: IntLike = 0) -> Stmt:
+        return loop(pair, start, end, both, step=2, mark=Unroll(1))
 
+    def by_twos_fetching(end: Expr) -> Stmt:
+        """Return steps by twos, which fetch the next tile's rows, all before k is a line on.
+
+        Where they are comes from one step to the next by an addition: a product in each is as many
+        scalar operations as delay FMAs.
+        """
+        some = [
+            do("tc_prefetch", offset(there, mul(i, ahead_row)))
+            for i in range(0, tile.rows, per_line // 2)
+        ]
+        return loop(
+            line,
+            0,
+            end,
+            Let(there, offset(a, add(a_ahead, line)), mutable=True),
+            Let(stop, min64(add(line, per_line), end)),
+            loop(
+                pair,
+                line,
+                stop,
+                some,
+                assign(there, offset(there, ahead_row)),
+                both,
+                step=2,
+                mark=Unroll(1),
+            ),
+            step=per_line,
+            mark=Unroll(1),
+        )
+
+    both = loop(k, pair, add(pair, 2), step(None, fetches=False), mark=Unroll(2))
     even = Bin("&", depth, c64(-2), I64)
     asked = any_of(*(compare("!=", i64(f"{letter}_ahead"), 0) for letter in strides.asks))
     # squares are twice the work, narrow tiles have little: a step has no idle slots for prefetches
@@ -176,11 +216,15 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         run: Stmt = If(asked, steps(None), steps(None, fetches=False))
     elif not tile.pairs or (fetches_b and not strides.asks):  # it waits for memory, longer by twos
         run = steps(None if words is None else words.function)
-    elif strides.asks:  # where nothing is fetched one step at most is left to the others' loop
-        split = Let(done, select(asked, c64(0), even))
-        run = block(split, by_twos(done, fetches=False), steps(None, done))
+    elif strides.asks:  # but for b one step at most is left to the loop that fetches both
+        split = Let(done, select(compare("!=", i64("b_ahead"), 0), c64(0), even))
+        far = Let(reached, select(compare("!=", a_ahead, 0), done, c64(0)))
+        run = block(
+            split, far, by_twos_fetching(reached), by_twos(done, reached), steps(None, done)
+        )
     else:
-        run = block(by_twos(sub(depth, 1), fetches=True), steps(None, even))
+        pairs = (by_twos_fetching if fetches_a else by_twos)(sub(depth, 1))
+        run = block(pairs, steps(None, even, fetches=False))
     if words is not None and words.widening is not None:
         widens = compare("!=", Bin("&", i64("flags"), c64(WIDENS), I64), 0)
         run = If(widens, steps(words.widening), run)

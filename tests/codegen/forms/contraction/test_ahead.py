@@ -15,7 +15,7 @@ from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
-from tcdsl.grammar.types.dtypes import FLOAT32
+from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64
 from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 
 pytestmark = pytest.mark.cc
@@ -96,8 +96,8 @@ def test_the_library_is_told_how_far_ahead() -> None:
 
 def test_where_a_prefetch_delays_sums_long_rows_are_left_to_the_hardware() -> None:
     shared = replace(WIDE, shares_ports=True)
-    assert "tc_prefetch(a +" in text_of(product(300, 511, 17), machine=shared)
-    assert "tc_prefetch(a +" not in text_of(product(300, 512, 17), machine=shared)
+    assert "tc_prefetch(there" in text_of(product(300, 511, 17), machine=shared)
+    assert "tc_prefetch(there" not in text_of(product(300, 512, 17), machine=shared)
     text = text_of(product(300, 101, 17), PANELS, exact=False, machine=shared)
     assert "1024 && kc * 4 < 2048 ? K : 0" in text
 
@@ -123,11 +123,37 @@ def test_steps_that_fetch_b_go_one_by_one() -> None:
     large = [x for x in kernels if "pair += 2" in x]
     assert large
     for x in large:
-        assert re.search(r"done = a_ahead != 0 \|\| b_ahead != 0 \? 0 : depth & -2;", x)
-        twos, ones = x[x.index("pair < done") :].split("k = done; k < depth; k++")
-        assert "tc_prefetch(" not in twos
+        assert "done = b_ahead != 0 ? 0 : depth & -2;" in x
+        twos, ones = x.split("k = done; k < depth; k++")
+        assert "tc_prefetch(b0" not in twos
         assert "tc_prefetch(b0" in ones
         assert "tc_prefetch(a" in ones
+
+
+def test_steps_by_twos_fetch_all_rows_of_the_next_tile_in_a_line() -> None:
+    """By additions: each row once before the line ends, of tall tiles two at a time."""
+    for name, lanes in ((FLOAT32, 16), (FLOAT64, 8)):
+        library = Tiles(Vector(name, lanes), 32, shares=True).name
+        text = compiler.emit_c(compiler.lower_library(library))
+        for x in (x for x in re.split(r"\nstatic ", text) if "pair += 2" in x):
+            tile = re.search(r"tile_(\d+)x", x)
+            assert tile is not None
+            rows = int(tile[1])
+            asked, plain = x.split("pair < stop")[1].split("pair < done")
+            fetched = asked.count("tc_prefetch(there")
+            assert (fetched - 1) * lanes // 2 < rows <= fetched * lanes // 2
+            assert "there = there + a_ahead_row;" in asked
+            assert "tc_prefetch" not in plain[: plain.index("k = done")]
+
+
+def test_rows_of_narrow_tiles_are_reached_from_one_address_in_each_step() -> None:
+    name = Tiles(Vector(FLOAT32, 16), 32, shares=True).name
+    kernels = re.split(r"\nstatic ", compiler.emit_c(compiler.lower_library(name)))
+    for x in kernels:
+        if "pair += 2" in x:
+            tile = re.search(r"tile_\d+x(\d)", x)
+            assert tile is not None
+            assert ("tc_pin_address(a0);" in x) is (int(tile[1]) <= 2)
 
 
 @pytest.mark.parametrize("kind", [("square", "6x4"), ("product", "13x2"), ("product", "8x1")])
