@@ -22,7 +22,7 @@ from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Panel
-from tcdsl.codegen.forms.contraction.phase import decode, prepared, work
+from tcdsl.codegen.forms.contraction.phase import decode, prepared, task_digits, work
 from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
@@ -208,7 +208,8 @@ class ChainNest:
         functions, head = prepared(panel, g, kernels)
         task, cut = panel.var("task"), panel.var("cut")
         where, inner = Lets(panel.var), Lets(panel.var)
-        block = decode(panel, where, g, panel.extents(), task)
+        digits = where.digits(task, task_digits(panel, g), lambda n: f"rest_{n}")
+        block = decode(panel, where, g, panel.extents(), digits)
         block = replace(block, columns=where.let("task_columns", self._reached(block)))
         part = replace(
             block,

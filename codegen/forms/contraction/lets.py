@@ -44,6 +44,35 @@ class Lets:
                 number = self.let(rest(n), b.div(number, count))
         return out
 
+    def counted(
+        self, task: Var, counts: Sequence[tuple[str, Expr]]
+    ) -> tuple[list[Expr], list[Stmt], Stmt | None]:
+        """Return the digits of a phase's task, what precedes its tasks, and what ends each.
+
+        Where counts are known they are `digits`. Else they are counted up from task to task: three
+        divisions took a tenth of the time of 8192 products of 16x32 by 32x16.
+        """
+        extents = [b.value_of(count) for _, count in counts]
+        used = [n for n, extent in enumerate(extents) if extent != 1]
+        if all(extents[n] is not None for n in used[:-1]):
+            return self.digits(task, counts, lambda n: f"rest_{n}"), [], None
+        out: list[Expr] = [b.c64(0)] * len(counts)
+        first, step = Lets(self.var), b.block()
+        rest: Expr = b.BEGIN
+        for n in used:
+            name, count = counts[n]
+            out[n] = digit = self.var(name)
+            value = rest if n == used[-1] else b.mod(rest, count)
+            first.stmts.append(Let(digit, value, mutable=True))
+            if n != used[-1]:
+                rest = first.let(f"rest_{n}", b.div(rest, count))
+        for n in reversed(used):
+            name, count = counts[n]
+            digit = self.var(name)
+            carry = b.when(b.compare("==", digit, count), b.assign(digit, 0), step)
+            step = b.block(b.assign(digit, b.add(digit, 1)), None if n == used[-1] else carry)
+        return out, first.stmts, step
+
 
 def pick(v: Expr, options: Sequence[tuple[int, Stmt]]) -> Stmt:
     """Return the choice among ascending values as a balanced tree of comparisons."""

@@ -9,9 +9,11 @@ but the inner part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.ahead import goes_past
+from tcdsl.codegen.forms.contraction.alone import where_alone
 from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing, staying
 from tcdsl.codegen.forms.contraction.blocking import AHEAD, DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
@@ -57,7 +59,8 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     functions, head = prepared(panel, g, kernels)
     task = panel.var("task")
     where = Lets(panel.var)
-    block = decode(panel, where, g, x, task)
+    digits, first, behind_it = where.counted(task, task_digits(panel, g))
+    block = decode(panel, where, g, x, digits)
     block = replace(block, stays=staying(panel, g, block, task))
     nest = b.loop(
         task,
@@ -66,9 +69,11 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         where.stmts,
         origins(panel, block.at) if panel.neighbours is None else None,
         work(panel, g, kernels, x, block),
+        behind_it,
     )
     behind = b.when(goes_past(panel, kernels.machine), b.do("tc_stream_end"))
-    whole = ops.declare(b.block(prologue, head, nest, behind))
+    tasks = where_alone(panel, g, kernels, x, b.block(first, nest))
+    whole = ops.declare(b.block(prologue, head, tasks, behind))
     name = f"{panel.prefix}_panel"
     functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
     return functions
@@ -143,19 +148,24 @@ def packing_ahead(panel: Panel, g: Blocking, parts: Expr, prologue: list[Stmt]) 
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
 
-def decode(panel: Panel, where: Lets, g: Blocking, x: Extents, task: Expr) -> TaskBlock:
-    """Return the block of a task: (outer point, column, row), row fastest."""
+def task_digits(panel: Panel, g: Blocking) -> list[tuple[str, Expr]]:
+    """Return names and counts of what a task's number stands for: row, column, outer point."""
     near = panel.neighbours
     # no index of a program is named like the first two
     counts = [("row block", g.mt), ("column block", g.nt)]
     for i in reversed(panel.problem.outer):
         extent = panel.size(i.extent)
         counts.append((i.name, b.ceil_div(extent, panel.lanes) if i == near else extent))
-    named = [(f"at_{name.replace(' ', '_')}", count) for name, count in counts]
-    digits = where.digits(task, named, lambda n: f"rest_{n}")
-    points = {name: digit for (name, _), digit in zip(counts, digits, strict=True)}
-    m0 = where.let("m0", b.mul(points.pop("row block"), g.mc))
-    n0 = where.let("n0", b.mul(points.pop("column block"), g.nc))
+    return [(f"at_{name.replace(' ', '_')}", count) for name, count in counts]
+
+
+def decode(panel: Panel, where: Lets, g: Blocking, x: Extents, digits: Sequence[Expr]) -> TaskBlock:
+    """Return the block of a task, whose digits are given."""
+    near = panel.neighbours
+    row_block, column_block, *at = digits
+    points = dict(zip((i.name for i in reversed(panel.problem.outer)), at, strict=True))
+    m0 = where.let("m0", b.mul(row_block, g.mc))
+    n0 = where.let("n0", b.mul(column_block, g.nc))
     rows = where.let("block_rows", _least(g.mt, g.mc, b.sub(x.m, m0)))
     columns = where.let("block_columns", _least(g.nt, g.nc, b.sub(x.n, n0)))
     batches: Expr = b.c64(1)

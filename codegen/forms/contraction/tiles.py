@@ -18,9 +18,11 @@ from tcdsl.codegen.forms.contraction.words import TILED_PASS
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
+    TRUTH,
     Bin,
     Call,
     Cast,
+    Const,
     Eval,
     Expr,
     If,
@@ -118,27 +120,9 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
     m, n = b.add(block.m0, i), b.add(block.n0, j)
     place = (m, n, rows, columns)
-    depths = Depths(panel, block.at)
     part = _part_of_pass(panel, now)
-    if panel.problem.statement.is_ragged and depths.by_row:
-        run = _ragged_tile(panel, g, kernels, block, now, place, depths, vectors)
-    else:
-        run = kernels.run(rows, vectors, _tile_args(panel, g, kernels, block, now, place, part))
+    ahead_of_it, run, behind = one_tile(panel, g, kernels, block, now, place, vectors, part)
     shape, before, after = _shaped(panel, now, rows, columns)
-    sums = _sums_at(panel, g, block, place)
-    unstages = panel.has_stage and not panel.is_near(panel.problem.c)
-    last = None
-    if panel.has_pass:
-        finishes = _is_last(now)
-        if panel.base is not None:
-            finishes = b.all_of(finishes, b.compare("!=", now.k0, 0))
-        last = b.when(finishes, finish_call(panel, sums, place))
-    behind = b.block(last, unstage(panel, sums, place) if unstages else None)
-    ahead_of_it = fetched(panel, now, place) if panel.has_pass else None
-    if part is not None:
-        is_end = b.compare(">=", b.add(part.skip, TILED_PASS), now.depth)
-        ahead_of_it = None if ahead_of_it is None else b.when(is_end, ahead_of_it)
-        behind = b.when(is_end, behind)
 
     def by_columns(*body: Stmt) -> Stmt:
         return b.loop(j, 0, block.columns, outside.stmts, *body, step=width)
@@ -154,6 +138,40 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     rows_outside = goes_by_rows(panel.extents(), kernels.machine, g)
     walk = b.either(rows_outside, by_rows(by_columns(b.block(*tile))), by_columns(rows_of_tiles))
     return b.block(before, walk, after)
+
+
+def one_tile(
+    panel: Panel,
+    g: Blocking,
+    kernels: Kernels,
+    block: TaskBlock,
+    now: DepthPass,
+    place: Place,
+    vectors: Expr,
+    part: TilePart | None = None,
+) -> tuple[Stmt | None, Stmt, Stmt]:
+    """Return what a pass does for a tile: before its sums, its sums, behind them."""
+    depths = Depths(panel, block.at)
+    if panel.problem.statement.is_ragged and depths.by_row:
+        run = _ragged_tile(panel, g, kernels, block, now, place, depths, vectors)
+    else:
+        args = _tile_args(panel, g, kernels, block, now, place, part)
+        run = kernels.run(place[2], vectors, args)
+    sums = _sums_at(panel, g, block, place)
+    unstages = panel.has_stage and not panel.is_near(panel.problem.c)
+    last = None
+    if panel.has_pass:
+        finishes = _is_last(now)
+        if panel.base is not None:
+            finishes = b.all_of(finishes, b.compare("!=", now.k0, 0))
+        last = b.when(finishes, finish_call(panel, sums, place))
+    behind = b.block(last, unstage(panel, sums, place) if unstages else None)
+    ahead_of_it = fetched(panel, now, place) if panel.has_pass else None
+    if part is not None:
+        is_end = b.compare(">=", b.add(part.skip, TILED_PASS), now.depth)
+        ahead_of_it = None if ahead_of_it is None else b.when(is_end, ahead_of_it)
+        behind = b.when(is_end, behind)
+    return ahead_of_it, run, behind
 
 
 def _part_of_pass(panel: Panel, now: DepthPass) -> TilePart | None:
@@ -189,6 +207,9 @@ def _shaped(
 
 
 def _is_last(now: DepthPass) -> Expr:
+    known = b.value_of(now.flags)
+    if known is not None:
+        return Const(bool(int(known) & LAST), TRUTH)
     return b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0)
 
 
