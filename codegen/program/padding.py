@@ -45,19 +45,6 @@ class Unpadded:
     guards: tuple[Guard, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """A group without the padding it began with, of which its first statement reads a copy.
-
-    padding is the statement that makes the copy, of `read` at the points at which guards hold.
-    """
-
-    padding: Statement
-    group: Group
-    read: typed.Read
-    guards: tuple[Guard, ...]
-
-
 def is_padding(s: Statement) -> bool:
     """Whether a statement is one read inside bounds that are affine, and zero elsewhere."""
     return padding_of(s) is not None
@@ -139,15 +126,6 @@ def unpadded(group: Group) -> Unpadded | None:
     local = tuple(n for n in group.local if n != padding.target)
     origins = (tuple(m for o in group.origins[:2] for m in o), *group.origins[2:])
     return Unpadded(Group(group.members, (bare, *later), local, origins), read.tensor, guards)
-
-
-def copied(group: Group) -> Copied | None:
-    """Return a group with the padding that it begins with as a copy, or None; see `unpadded`."""
-    found = _padding(group.statements[0].value) if _is_read_once(group) else None
-    if found is None:
-        return None
-    rest = Group(group.members, group.statements[1:], group.local, group.origins[1:])
-    return Copied(group.statements[0], rest, *found)
 
 
 def _is_read_once(group: Group) -> bool:

@@ -9,19 +9,24 @@ small area of memory, since most outputs want them turned around (`store.py`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcdsl.codegen.forms.contraction.register_tile import (
     RegisterTile,
     accumulator,
     load_vector,
     store_vector,
 )
+from tcdsl.codegen.forms.contraction.window.border import PARAMS, Edges
 from tcdsl.codegen.loops.build import (
     add,
+    all_of,
     assign,
     block,
     c64,
     compare,
     do,
+    either,
     i64,
     load,
     loop,
@@ -29,6 +34,8 @@ from tcdsl.codegen.loops.build import (
     offset,
     pointer,
     select,
+    sub,
+    when,
 )
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -70,7 +77,8 @@ class TapKernel:
     taps: those that exist. pixel, tap: distances in the image. columns: the distance between
     packed vectors of neighbouring taps; None: a parameter. lines, span: how many lines of the
     output the tile goes to, and how many elements of each it covers. apart: of how many pixels the
-    sums of a vector are, which those of the next one follow; None: of the tile's.
+    sums of a vector are, which those of the next one follow; None: of the tile's. edges: which
+    products only a call knows to exist.
     """
 
     tile: RegisterTile
@@ -82,6 +90,7 @@ class TapKernel:
     span: int
     levels: tuple[Level, ...]
     apart: int | None = None
+    edges: Edges | None = None
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -102,6 +111,7 @@ class TapKernel:
             *turns,
             *moves,
             *columns,
+            *(PARAMS if self.edges is not None else ()),
         )
 
     def function(self, name: str) -> Function:
@@ -129,7 +139,12 @@ class TapKernel:
         """Return the loops from a level on; a and b name where they begin."""
         dtype = self.tile.dtype
         if depth == len(self.levels):
-            return block(self._fetch(a), *(self._tap(t, rows, a, b) for t, rows in self.taps))
+            asked = block(*(self._tap(t, rows, a, b) for t, rows in self.taps))
+            if self.edges is not None and self.edges.pieces > 1:  # most pieces have no end
+                plain = replace(self, edges=None)
+                inside = block(*(plain._tap(t, rows, a, b) for t, rows in self.taps))
+                asked = either(self.edges.whole(self.tile.rows, self._ends), inside, asked)
+            return block(self._fetch(a), asked)
         level = self.levels[depth]
         at, weights = f"a{depth}", f"b{depth}"
 
@@ -138,9 +153,11 @@ class TapKernel:
 
         move = i64(f"weights{depth}") if level.weights is None else c64(level.weights)
         moved = [pair(at, a, i64(f"step{depth}")), pair(weights, b, move)]
+        ends = list(zip(self._ends, PARAMS, strict=True)) if self._moves_ends(depth) else []
         turns = i64(f"turns{depth}") if level.turns is None else c64(level.turns)
         return block(
             [Let(p, start, mutable=True) for p, start, _ in moved],
+            [Let(here, start, mutable=True) for here, start in ends],
             loop(
                 i64(f"t{depth}"),
                 0,
@@ -148,9 +165,23 @@ class TapKernel:
                 self._fetch_output() if depth == 0 else None,
                 self._loops(depth + 1, at, weights),
                 [assign(p, offset(p, step)) for p, _, step in moved],
+                [assign(here, sub(here, self.edges.piece)) for here, _ in ends if self.edges],
                 mark=Unroll(1),
             ),
         )
+
+    def _moves_ends(self, depth: int) -> bool:
+        """Whether a level goes along the pieces of a row of the window, whose ends are to know."""
+        is_last = depth == len(self.levels) - 1
+        return is_last and self.edges is not None and self.edges.pieces > 1
+
+    @property
+    def _ends(self) -> tuple[Var, Var]:
+        """The ends of the image as a piece of a row of the window sees them."""
+        before, behind = PARAMS
+        if self.edges is None or self.edges.pieces == 1:
+            return before, behind
+        return i64(f"{before.name}_here"), i64(f"{behind.name}_here")
 
     @property
     def _next(self) -> Var:
@@ -201,9 +232,17 @@ class TapKernel:
             columns.append(column)
         for r in rows:
             x = Var(f"x{tap}_{r}", Scalar(tile.dtype))
-            out.append(Let(x, load(image, r * self.pixel + tap * self.tap)))
+            row: list[Stmt] = [Let(x, load(image, r * self.pixel + tap * self.tap))]
             for v, column in enumerate(columns):
                 product = Bin("*", column, x, tile.vector)
-                out.append(Assign(accumulator(tile, c64(r), c64(v)), product, "+="))
+                row.append(Assign(accumulator(tile, c64(r), c64(v)), product, "+="))
+            out += self._where(tap, r, row)
         # Otherwise the compiler moves the loads of later taps up, and runs out of registers.
         return block(out, do("tc_fence"))
+
+    def _where(self, tap: int, row: int, products: list[Stmt]) -> list[Stmt]:
+        """Return the products of a row and a tap, asked for where they may not exist."""
+        if self.edges is None:
+            return products
+        known = self.edges.conditions(row, tap, self.tile.rows, self._ends)
+        return [when(all_of(*known), products)] if known else products

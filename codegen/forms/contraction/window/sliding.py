@@ -3,22 +3,20 @@
     O(n, f, y, x) +=! P(n, c, 2*y + i, 2*x + j) * K(f, c, i, j)      strides are constants
 
 Where sizes are known a form looks at the border and leaves out the taps that do not exist
-(`problem.py`). Here the image has been padded before, or a task pads its lines (`padded.py`), so
-all of them do, and a register tile is the same wherever it lies.
+(`problem.py`). Here a call does (`border.py`), and a register tile is the same wherever it lies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, known, reach_of
 from tcdsl.codegen.forms.contraction.roles import operand_of
-from tcdsl.codegen.forms.contraction.window.padded import Part, part_of
+from tcdsl.codegen.forms.contraction.window.border import Border, borders_of
 from tcdsl.codegen.forms.contraction.window.problem import image_and_weights
 from tcdsl.codegen.program.group import Group
-from tcdsl.codegen.program.padding import copied
+from tcdsl.codegen.program.padding import unpadded
 from tcdsl.grammar.text.dataclass import dataclass
 
 ALONE = Index("", ONE)  # the tap of a window without a width
@@ -29,21 +27,23 @@ class Sliding:
     """A convolution by roles.
 
     problem: the same as a contraction of pixels and columns, whose n runs along vectors of the
-    output. column: the index along which vectors of the weights run. pixel: that of the register
-    tile. sums: channels and taps, last of them the tap that slides along the tile; `ALONE` stands
-    for that where a window has a height only. panels: outer indices of which the weights depend;
-    lines: those of which they do not. part: what a task makes of the image, of which the problem's
-    `a` is then read; None: it has been padded before.
+    output. group: without padding. column: the index along which vectors of the weights run. pixel:
+    that of the register tile. sums: channels and taps, last of them the tap that slides along the
+    tile; `ALONE` stands for that where a window has a height only. panels: outer indices of which
+    the weights depend; lines: those of which they do not. across: where lines of the image end;
+    borders: its other dimensions that do.
     """
 
     problem: Problem
+    group: Group
     column: Index
     pixel: Index
     sums: tuple[Index, ...]
     tap: Index
     panels: tuple[Index, ...]
     lines: tuple[Index, ...]
-    part: Part | None = None
+    across: Border | None
+    borders: tuple[Border, ...]
 
     @property
     def around(self) -> tuple[Index, ...]:
@@ -61,30 +61,11 @@ class Sliding:
 
 
 def sliding_of(ctx: Context) -> Sliding | None:
-    """Return a group as a convolution of unknown sizes, or None if it is none.
-
-    A padding that it begins with is made by tasks, or by tasks of a phase before: each block of
-    columns would make it anew, but in groups, which have few columns.
-    """
+    """Return a group as a convolution of unknown sizes, or None if it is none."""
     if ctx.spec.sizes is not None:
         return None
-    padded = copied(ctx.group)
-    if padded is None:
-        return _sliding_of(ctx, ctx.group)
-    bare = _sliding_of(ctx, padded.group)
-    if bare is None or bare.problem.a.buffer != padded.padding.target:
-        return None
-    p = bare.problem
-    roles = bare.pixel, bare.lines, bare.panels
-    part = part_of(ctx, reach_of(ctx), padded, p.statement, p.a, *roles)
-    if part is None or not (bare.panels or part.is_once):
-        return None
-    made = replace(bare, problem=replace(p, a=part.operand), part=part)
-    steps = (part.operand.stride(i.name).constant for i in (made.pixel, made.tap))
-    return None if None in steps else made
-
-
-def _sliding_of(ctx: Context, group: Group) -> Sliding | None:
+    bare = unpadded(ctx.group)
+    group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
     found = image_and_weights(ctx, group)
     if found is None:
         return None
@@ -98,30 +79,60 @@ def _sliding_of(ctx: Context, group: Group) -> Sliding | None:
     indices = {r.name: Index(r.name, reach.bind(r.extent)) for r in s.ranges}
     outputs = [indices[r.name] for r in s.outputs]
     taps = [indices[r.name] for r in s.reductions]
+    all_borders = borders_of(reach, s, guards, taps)
+    if all_borders is None:
+        return None
     for a, b in ((first, second), (second, first)):
+        if bare is not None and a.buffer != bare.buffer:
+            continue
         columns = [i for i in outputs if b.uses(i.name) and not a.uses(i.name)]
         pixels = [i for i in outputs if a.uses(i.name) and not b.uses(i.name)]
-        across = _across(a, c, pixels, taps)
-        if not columns or across is None:
+        found_across = _across(a, c, pixels, taps)
+        if not columns or found_across is None:
             continue
-        pixel, tap = across
+        pixel, tap = found_across
+        mine, borders = _parted(all_borders, pixel, tap)
+        if len(mine) > 1 or not all(_is_along(x, pixel, tap) for x in mine):
+            continue
         column = max(columns, key=lambda i: c.stride(i.name) == ONE)
         m, n = ((pixel,), (column,))
         if c.stride(column.name) != ONE:
             m, n = n, m
         outer = tuple(i for i in outputs if i not in (pixel, column))
+        around = tuple(i for i in taps if i != tap)
+        if not around and any(x.tap is None for x in borders):
+            continue  # no loop to leave out
         slid = () if tap is ALONE else (tap,)
         unit = c.linear(n) == ONE
         return Sliding(
             Problem(s, a, b, c, outer, m, n, tuple(taps), scale, s.value.dtype, unit),
+            group,
             column,
             pixel,
-            (*(i for i in taps if i != tap), *slid),
+            (*around, *slid),
             tap,
             tuple(i for i in outer if b.uses(i.name)),
             tuple(i for i in outer if not b.uses(i.name)),
+            mine[0] if mine else None,
+            borders,
         )
     return None
+
+
+def _parted(
+    borders: Sequence[Border], pixel: Index, tap: Index
+) -> tuple[tuple[Border, ...], tuple[Border, ...]]:
+    """Return the borders that a pixel of the tile or its tap has to do with, and the others."""
+    mine = tuple(
+        x for x in borders if pixel.name in dict(x.pixels) or (x.tap is not None and x.tap == tap)
+    )
+    return mine, tuple(x for x in borders if x not in mine)
+
+
+def _is_along(border: Border, pixel: Index, tap: Index) -> bool:
+    """Whether a border is that of lines, walked forwards, and of nothing else."""
+    steps = dict(border.pixels)
+    return set(steps) == {pixel.name} and steps[pixel.name] > 0 and border.tap in (None, tap)
 
 
 def _across(

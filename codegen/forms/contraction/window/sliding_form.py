@@ -18,8 +18,9 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.problem import ONE, extent_of, reach_of
+from tcdsl.codegen.forms.contraction.problem import ONE, ZERO, extent_of, reach_of
 from tcdsl.codegen.forms.contraction.schedule import CALL, STORE
+from tcdsl.codegen.forms.contraction.window.border import Edges, edges_of
 from tcdsl.codegen.forms.contraction.window.plan import cut
 from tcdsl.codegen.forms.contraction.window.schedule import (
     DEEP,
@@ -31,12 +32,11 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
 )
 from tcdsl.codegen.forms.contraction.window.sliding import Sliding, sliding_of
 from tcdsl.codegen.forms.contraction.window.sliding_nest import SlidingNest, phase
-from tcdsl.codegen.forms.contraction.window.sliding_padding import padding_phase
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Scalar
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
-from tcdsl.codegen.program.padding import copied
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
@@ -44,7 +44,6 @@ from tcdsl.grammar.types.dtypes import FLOAT64
 _MOST_TAPS = 8  # of a row of the window: each is code in all micro-kernels
 _AT_ONCE = 2  # of a wider window, whose row is as many equal pieces as it takes
 _WAITING = 64  # pixels of which sums wait to be turned around: in the first level
-_PAD = 10  # half cycles of a vector of a padded line
 _LONG = 2  # vectors of pixels from which on a line fills them well enough
 
 
@@ -89,12 +88,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     mr, lanes = most_rows(ctx.machine, nv), _lanes(ctx)
     rows = tuple(most_rows(ctx.machine, n) for n in range(1, nv + 1))
     names = ctx.operands, ctx.prefix, lanes, ""
-    part = ctx.machine.l2_bytes // (2 * found.conv.problem.dtype.size_bytes)
     # a store of less than a vector is several where there are no masks
     waits = found.conv.is_turned and not ctx.machine.has_masks
     at_once = max(1, _WAITING // mr) if waits else 1
-    sizes = ctx.param_base, part, at_once, ctx.shared_base
-    nest = SlidingNest(found.conv, found.finish, *names, found.taps, rows, *sizes)
+    sizes = found.taps, rows, ctx.param_base, at_once
+    nest = SlidingNest(found.conv, found.finish, *names, *sizes, found.edges, found.missing)
     functions = phase(nest)
     blocks = b.mul(nest.blocks, nest.size(extent_of(found.conv.panels)))
     tiles = b.ceil_div(nest.size(found.conv.pixel.extent), mr)
@@ -109,12 +107,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 
     cost = ns(b.add(walk, b.mul(chunks, packing)))
     phases = [Phase(functions[-1].name, b.mul(chunks, blocks), cost)]
-    shared: Expr = b.c64(0)
-    if nest.is_padded_before:
-        padding, tasks, elements = padding_phase(nest)
-        functions.append(padding)
-        phases.insert(0, Phase(padding.name, tasks, ns(b.mul(b.div(elements, lanes), _PAD))))
-        shared = b.mul(elements, nest.dtype.size_bytes)
     s = found.conv.problem.statement
     if s.base is None and not s.covers:
         function, filling = fill(ctx, s)
@@ -128,7 +120,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         phases=tuple(phases),
         plan=stmts,
         thread_bytes=nest.offsets()["end"],
-        shared_bytes=shared,
+        shared_bytes=b.c64(0),
         params_used=1,
     )
 
@@ -137,12 +129,15 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 class _Found:
     """A group as a convolution, and what happens to its sums.
 
-    taps: of a row of the window, or of a piece of it.
+    taps: of a row of the window, or of a piece of it. edges: at the ends of lines; missing: how
+    many elements are at the end.
     """
 
     conv: Sliding
     finish: Finish
     taps: int
+    edges: Edges | None = None
+    missing: Size = ZERO
 
 
 def _found(ctx: Context) -> _Found | None:
@@ -167,15 +162,19 @@ def _find(ctx: Context) -> _Found | None:
     if not are_gathered and not ctx.at_least(c.column.extent, lanes // 2):  # see `form.py`
         return None
     try:
-        bare = copied(ctx.group)
-        own = ctx if bare is None else replace(ctx, group=bare.group)
+        own = replace(ctx, group=c.group, known={})
         finish = finish_of(own, reach_of(own), c.problem)
     except Unfused:
         return None
     if not finish.is_vector:
         return None
     count = _taps(ctx, c)  # asked last
-    return _Found(c, finish, count) if count else None
+    if not count:
+        return None
+    if c.across is None:
+        return _Found(c, finish, count)
+    ends = edges_of(c.across, c.pixel, count, (c.tap.extent.constant or count) // count)
+    return None if ends is None else _Found(c, finish, count, *ends)
 
 
 def _taps(ctx: Context, c: Sliding) -> int | None:

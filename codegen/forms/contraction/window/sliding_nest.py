@@ -11,14 +11,14 @@ way wait for those of some more tiles, so that there are whole squares of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tcdsl.codegen.forms.contraction.lets import Lets, pick
 from tcdsl.codegen.forms.contraction.problem import Index, extent_of
 from tcdsl.codegen.forms.contraction.register_tile import RegisterTile
 from tcdsl.codegen.forms.contraction.window.base import Nest
+from tcdsl.codegen.forms.contraction.window.border import Edges
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
-from tcdsl.codegen.forms.contraction.window.padded import Part, make_part, pad_line
 from tcdsl.codegen.forms.contraction.window.reach import (
     Point,
     digits,
@@ -31,17 +31,15 @@ from tcdsl.codegen.forms.contraction.window.sliding import Sliding
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Call,
-    Cast,
     Eval,
     Expr,
-    Field,
     Function,
     Let,
-    Opaque,
     Return,
     Stmt,
 )
 from tcdsl.codegen.machine.cpu import LINE
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, INT64
 
@@ -52,17 +50,17 @@ class SlidingNest(Nest):
 
     taps: of a row of the window, or of a piece of it, each written out. rows: the most pixels of a
     register tile of one vector, of two. param: of the plan, which has the number of chunks that
-    lines are cut into. part_elements: about as many are there of a padded part of the image.
-    at_once: so many tiles go to the output together.
+    lines are cut into. at_once: so many tiles go to the output together. edges: at the ends of
+    lines, where missing elements at the end of the image are `missing`.
     """
 
     conv: Sliding
     taps: int
     rows: tuple[int, ...]
     param: int
-    part_elements: int
     at_once: int
-    shared: Expr
+    edges: Edges | None
+    missing: Size
 
     @property
     def tallest(self) -> int:
@@ -116,45 +114,12 @@ class SlidingNest(Nest):
             "packed": b.mul(b.add(b.mul(deep, self.width), self.lanes), size),
             "sums": b.c64((len(self.rows) * self.waiting + self.lanes) * self.lanes * size),
         }
-        if self.conv.part is not None and not self.is_padded_before:
-            part = self.conv.part.elements(self.size, self.part_rows)
-            bytes_of["part"] = b.mul(b.add(part, self.lanes), size)
         out: dict[str, Expr] = {}
         at: Expr = b.c64(0)
         for name, count in bytes_of.items():
             out[name] = at
             at = b.add(at, b.round_up(count, LINE))
         return {**out, "end": at}
-
-    @property
-    def is_padded_before(self) -> bool:
-        """Whether images are padded by a phase before, once for all blocks of columns."""
-        return self.conv.part is not None and not self.conv.panels
-
-    @property
-    def images(self) -> Stmt:
-        """The declaration of where padded images lie."""
-        images = self.pointer("images")
-        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared)
-        return Let(images, Cast(at, images.type))
-
-    @property
-    def image_lines(self) -> Expr:
-        """The lines of pixels that a padded image is for."""
-        row = None if self.conv.part is None else self.conv.part.row
-        return b.c64(1) if row is None else self.size(row.extent)
-
-    @property
-    def image_elements(self) -> Expr:
-        """The elements of a padded image."""
-        assert self.conv.part is not None
-        return self.conv.part.elements(self.size, self.image_lines)
-
-    @property
-    def part_rows(self) -> Expr:
-        """The most rows of pixels that a padded part of the image is for."""
-        assert self.conv.part is not None
-        return self.conv.part.most_rows(self.size, self.part_elements)
 
     # ---- packing
 
@@ -173,7 +138,7 @@ class SlidingNest(Nest):
         places = (tile.columns, rows) if self.is_turned else (rows, tile.columns)
         levels = (Level(None, None),) * (len(c.around) + (self.pieces > 1))
         steps = c.step(c.pixel), c.step(c.tap)
-        return TapKernel(tile, taps, *steps, None, *places, levels, self.waiting)
+        return TapKernel(tile, taps, *steps, None, *places, levels, self.waiting, self.edges)
 
     def tiles(self) -> Iterator[Function]:
         """Yield the micro-kernels, and what picks one by rows and vectors."""
@@ -214,19 +179,10 @@ def phase(nest: SlidingNest) -> list[Function]:
     """Return the functions, the phase last."""
     chunks = Let(nest.var("chunks"), b.plan_param(nest.param))
     head = [chunks, *nest.head(), Let(nest.var("depth"), nest.depth)]
-    made: list[Function] = []
-    if nest.is_padded_before:
-        head.append(nest.images)
-    elif nest.conv.part is not None:
-        head += [nest.area("part", nest.dtype), Let(nest.var("part_rows"), nest.part_rows)]
-    if nest.conv.part is not None:
-        is_apart = nest.is_padded_before
-        made.append(pad_line(nest.name("pad"), nest.dtype, nest.lanes, is_apart=is_apart))
     body = b.block(head, b.loop(nest.var("task"), b.BEGIN, b.END, _task(nest)))
     whole = nest.operands.declare(b.block(body, Return(b.const(0, INT32))))
     return [
         nest.pack,
-        *made,
         *nest.tiles(),
         nest.store.function(nest.name("store")),
         b.phase_function(nest.name("convolution"), whole),
@@ -247,6 +203,9 @@ def _task(nest: SlidingNest) -> Stmt:
     most: Expr = b.c64(nest.rows[0])
     for v, rows in enumerate(nest.rows[1:], 2):
         most = b.select(b.compare("<", vectors, v), most, b.c64(rows))
+    if nest.edges is not None and not nest.edges.is_held:
+        is_far = b.compare(">", nest.size(nest.missing), nest.edges.behind)
+        most = b.select(is_far, b.c64(1), most)
     pixels = nest.size(c.pixel.extent)
     tiles = where.let("tiles", b.max64(b.ceil_div(pixels, most), 1))
     cut = Cut(tiles, where.let("least", b.div(pixels, tiles)), b.mod(pixels, tiles))
@@ -257,58 +216,9 @@ def _task(nest: SlidingNest) -> Stmt:
     named = [(f"at_{i.name}", nest.size(i.extent)) for i in reversed(c.lines)]
     at = digits(inner, nest.var("line"), named)
     point = {**panel, **dict(zip((i.name for i in reversed(c.lines)), at, strict=True))}
-    block_of = first, columns, vectors
-    if c.part is None:
-        line = _line(nest, point, point, block_of, cut)
-        walk: Stmt = b.loop(nest.var("line"), begin, end, inner.stmts, line)
-    elif nest.is_padded_before:
-        image = b.mul(b.div(nest.var("line"), nest.image_lines), nest.image_elements)
-        part = Let(nest.pointer("part"), b.offset(nest.pointer("images"), image))
-        there = {} if c.part.row is None else {c.part.row.name: point[c.part.row.name]}
-        line = _line(nest, point, there, block_of, cut)
-        walk = b.loop(nest.var("line"), begin, end, inner.stmts, part, line)
-    else:
-        walk = _parts(nest, c.part, (begin, end), inner.stmts, point, block_of, cut)
+    line = _line(nest, point, (first, columns, vectors), cut)
+    walk = b.loop(nest.var("line"), begin, end, inner.stmts, line)
     return b.block(where.stmts, _pack(nest, panel, first, columns), walk)
-
-
-def _parts(
-    nest: SlidingNest,
-    part: Part,
-    span: tuple[Expr, Expr],
-    where: Sequence[Stmt],
-    point: Point,
-    block: tuple[Expr, Expr, Expr],
-    cut: Cut,
-) -> Stmt:
-    """Return the lines [begin, end), for some of which a part of the image is made at once.
-
-    where: what declares the point of the first of them.
-    """
-    begin, end = span
-    line, rows, nth = nest.var("line"), nest.var("rows_of_part"), nest.var("nth")
-    image = nest.operands.pointer(part.image.buffer)
-    names = nest.name("pad"), nest.pointer("part"), image
-    make = make_part(part, *names, nest.size, nest.var, point, rows)
-    if part.row is None:
-        return b.loop(line, begin, end, where, make, _line(nest, point, {}, block, cut))
-    name = part.row.name
-    first = point[name]
-    most = b.min64(b.sub(nest.size(part.row.extent), first), b.sub(end, line))
-    here = {**point, name: b.add(first, nth)}
-    return b.block(
-        Let(rows, b.c64(1), mutable=True),
-        b.loop(
-            line,
-            begin,
-            end,
-            where,
-            b.assign(rows, b.min64(nest.var("part_rows"), most)),
-            make,
-            b.loop(nth, 0, rows, _line(nest, here, {name: nth}, block, cut)),
-            step=rows,
-        ),
-    )
 
 
 def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
@@ -331,14 +241,10 @@ def _pack(nest: SlidingNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
 def _line(
     nest: SlidingNest,
     point: Point,
-    there: Point,
     block: tuple[Expr, Expr, Expr],
     cut: Cut,
 ) -> Stmt:
-    """Return the tiles of a line, under a block: its first column, columns and vectors.
-
-    there: the point in what is read of the image.
-    """
+    """Return the tiles of a line, under a block: its first column, columns and vectors."""
     c, p = nest.conv, nest.problem
     first, columns, vectors = block
     known = Lets(nest.var)
@@ -350,32 +256,37 @@ def _line(
         steps.append(b.c64(nest.taps * c.step(c.tap)))
         counts.append(b.c64(nest.pieces))
         moves.append(b.mul(nest.taps, columns))
-    image: Expr = b.c64(0)  # of the first tap that exists
-    weights: Expr = b.c64(0)
-    slid = None if c.part is None else c.part.taps(nest.size, point)
-    if slid is not None and slid[0] in around:
-        n = around.index(slid[0])
-        start = known.let("first_tap", slid[1])
-        counts[n] = known.let("taps", slid[2])
-        image = b.mul(start, nest.size(p.a.stride(slid[0].name)))
-        weights = b.mul(start, moves[n])
+    image: list[Expr] = []  # where the first tap that exists is
+    weights: list[Expr] = []
+    for side, border in enumerate(sorted(c.borders, key=lambda x: x.tap is None)):
+        start, exist = border.taps(nest.size, point)
+        count = known.let(f"taps{side}", exist)
+        if border.tap is None:
+            counts[0] = b.mul(counts[0], count)
+            continue
+        n = around.index(border.tap)
+        first_tap = known.let(f"first_tap{side}", start)
+        counts[n] = count
+        image.append(b.mul(first_tap, nest.size(p.a.stride(border.tap.name))))
+        weights.append(b.mul(first_tap, moves[n]))
     heads: list[Stmt] = known.stmts
     named = (("a", p.a), ("c", p.c), *((x.param, x.operand) for x in nest.finish.accesses))
     for name, x in named:
-        base, where = nest.operands.pointer(x.buffer), point
-        if name == "a":
-            base, where = base if c.part is None else nest.pointer("part"), there
-        begins = place_of(nest, x, where)
-        at = b.offset(base, b.add(begins, image) if name == "a" else begins)
+        begins = place_of(nest, x, point)
+        begins = b.add(begins, *image) if name == "a" else begins
+        at = b.offset(nest.operands.pointer(x.buffer), begins)
         heads.append(Let(nest.origin(f"{name}_at", x), at))
     tile, rows, pixel = nest.var("tile"), nest.var("rows"), nest.var("pixel")
     place = (first, pixel) if nest.is_turned else (pixel, first)
     done, begin, group = nest.var("waiting"), nest.var("first_pixel"), nest.var("group")
+    ends: tuple[Expr, ...] = ()
+    if nest.edges is not None and c.across is not None:
+        ends = c.across.missing(nest.size, {c.pixel.name: pixel})
     args = (
         rows,
         vectors,
         b.offset(nest.origin("a_at", p.a), b.mul(pixel, c.step(c.pixel))),
-        b.offset(nest.pointer("packed"), weights),
+        b.offset(nest.pointer("packed"), b.add(*weights)),
         b.offset(nest.pointer("sums"), b.mul(done, nest.lanes)),
         reach(nest, "c_at", p.c, True, place),
         nest.size(row_of(nest, p.c)),
@@ -384,6 +295,7 @@ def _line(
         *counts,
         *moves,
         columns,
+        *ends,
     )
     compute = b.block(
         Let(rows, cut.rows(tile)),

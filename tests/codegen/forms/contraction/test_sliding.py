@@ -10,12 +10,14 @@ import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.forms.contraction.any_sizes import held_as, titles_of
-from tests.codegen.harness import Array, Case, Problem, differential, problem, run_cases, spec_of
+from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
 from tests.codegen.under_configs import narrower
 
 pytestmark = pytest.mark.cc
+ZEN4 = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.6, 1, crosses_lines=True)
 RNG = np.random.default_rng(21)
 
 
@@ -32,12 +34,11 @@ GROUPS = """def conv(float(N,G,C,H,W) I, float(G,F,C,3,3) K) -> (O) {
 }"""
 
 
-def test_tasks_pad_the_lines_of_groups_in_parts() -> None:
+def test_images_of_groups_are_read_where_they_lie() -> None:
     sizes = [(2, 2, 3, 11, 37), (3, 1, 2, 1, 5), (1, 2, 3, 2, 1), (0, 2, 1, 4, 4), (1, 2, 0, 3, 9)]
     listed = [problem(GROUPS, rand(*s), rand(s[1], 25, s[2], 3, 3)) for s in sizes]
-    assert titles_of(listed[0]).count("g0: convolution of any size") == 2
-    small = replace(detect(), l2_bytes=4096)  # a part has a few lines
-    differential([Case(p, exact=False) for p in listed], 27, None, small)
+    assert titles_of(listed[0]).count("g0: convolution of any size") == 2, "padding and sum are one"
+    differential([Case(p, exact=False) for p in listed], 27)
 
 
 PLAIN = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
@@ -47,44 +48,66 @@ PLAIN = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
 
 def generic_text(p: Problem) -> str:
     spec = spec_of(p, exact=False)
-    return compiler.emit_c(compiler.lower(p.program, spec, Config(), detect(), p.sizes, "k"))
+    return compiler.emit_c(compiler.lower(p.program, spec, Config(), ZEN4, p.sizes, "k"))
 
 
-def test_images_are_padded_channel_by_channel_before_blocks_of_columns_read_them() -> None:
+def test_rows_at_the_ends_of_lines_ask_for_their_taps() -> None:
     sizes = [(2, 3, 11, 37), (3, 2, 1, 5), (1, 3, 2, 1), (0, 1, 4, 4), (1, 0, 3, 9), (2, 2, 0, 3)]
     listed = [problem(PLAIN, rand(*s), rand(70, s[1], 3, 3)) for s in sizes]
-    assert titles_of(listed[0]).count("convolution of any size") == 2, "padding and sum are one"
     text = generic_text(listed[0])
-    assert "const tc_i64 image = task / C;" in text
-    assert "k_g0_tile(" in text[text.index("const tc_i64 first_tap") :], (
-        "lines outside are left out"
-    )
-    pad = text[text.index("k_g0_pad(float") :]
-    assert "tc_storet" in pad[: pad.index("}\n}")], "what lies behind is another task's"
+    tile = text[text.index("k_g0_tile_14x2(") :]
+    tile = tile[: tile.index("\n}")]
+    assert tile.count("if (0 >= before)") == 1, "the first pixel, under the first tap"
+    assert tile.count("if (15 < behind)") == 1, "the last one, under the last tap"
+    assert tile.count("if (") == 2
     differential([Case(p, exact=False) for p in listed], 27)
 
 
-def test_a_volume_is_padded_by_a_group_of_its_own() -> None:
-    """Its lines slide along two axes: images that a line reads would have others' lines too."""
+def test_volumes_are_read_where_they_lie() -> None:
     text = """def conv(float(N,C,D,H,W) I, float(F,C,3,3,3) K) -> (O) {
         O(n,f,z,y,x) +=! pad(I(n,c,z+l-1,y+i-1,x+j-1), 0) * K(f,c,l,i,j)
             where z in 0:D, y in 0:H, x in 0:W
     }"""
     p = problem(text, rand(1, 2, 3, 4, 20), rand(40, 2, 3, 3, 3))
-    assert titles_of(p).count("convolution of any size") == 1
+    assert titles_of(p).count("convolution of any size") == 2
     differential([Case(p, exact=False)], 54)
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("groups", [True, False])
-def test_taps_of_lines_outside_of_an_image_add_nothing(groups: bool) -> None:
-    image, weights = rand(1, 2, 3, 4, 20), rand(2, 25, 3, 3, 3)
-    weights[:, :, :, 0] = np.inf  # what the first line meets lies above it
-    p = problem(GROUPS, image, weights) if groups else problem(PLAIN, image[:, 0], weights[0])
-    results = run_cases([Case(p, exact=exact) for exact in (True, False)])
-    first, second = (found[..., 0, 1:-1] for (found,) in results)
-    assert np.isfinite(first).all()
-    np.testing.assert_array_equal(first, second)
+LINE = """def conv(float(N,C,W) I, float(F,C,3) K) -> (O) {{
+    O(n,f,x) +=! pad(I(n,c,{}), 0) * K(f,c,j) where x in 0:{}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("at", "count"),
+    [
+        ("x+j-1", "W+9"),  # more is missing at the end than any tap reaches
+        ("x+j-5", "W+5"),  # pixels without taps at the begin
+        ("2*x+j", "(W+1)/2"),
+        ("2*x-j+1", "(W+2)/2"),
+        ("x+2*j-2", "W"),
+        ("x-3*j+4", "W+2"),
+        ("x+j-1", "13"),  # whatever W is
+        ("x+j+2", "W"),
+    ],
+)
+def test_any_border_of_a_line(at: str, count: str) -> None:
+    text = LINE.format(at, count)
+    sizes = [(2, 3, 37), (1, 2, 1), (2, 1, 2), (1, 3, 15), (1, 1, 30)]
+    held([problem(text, rand(*s), rand(40, s[1], 3)) for s in sizes], terms=9)
+
+
+def test_pixels_and_lines_without_taps_of_their_own_have_borders_too() -> None:
+    text = """def conv(float(N,C,H,W) I, float(F,C,{}) K) -> (O) {{
+        O(n,f,y,x) +=! pad(I(n,c,{}), 0) * K(f,c,j) where y in 0:H+3, x in 0:(W+3)/2
+    }}"""
+    for at in ("y-1,2*x+j-1", "y+j-1,2*x-1"):
+        held([problem(text.format(3, at), rand(2, 3, 6, 19), rand(20, 3, 3))], terms=9)
+    volume = """def conv(float(N,D,H,W) I, float(F,3,3) K) -> (O) {
+        O(n,f,z,y,x) +=! pad(I(n,z-1,y+i-1,x+j-1), 0) * K(f,i,j)
+            where z in 0:D+2, y in 0:H, x in 0:W
+    }"""
+    held([problem(volume, rand(2, 3, 5, 20), rand(40, 3, 3))], terms=9)
 
 
 STRIDED = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
