@@ -155,6 +155,7 @@ def _gradients() -> Iterator[Workload]:
         yield back(windows.pool(kind, 8, 64, 56, 2, 2, 0))
     yield back(windows.conv(8, 1, 16, 16, (28, 28), (3, 3), 1, 1))
     yield back(windows.conv(8, 1, 32, 16, (28, 28), (1, 1)))
+    yield back(windows.conv(8, 1, 32, 48, (31, 29), (3, 3)))
     yield back(windows.channels_last())
     yield _simple("softmax 1024x1024", SOFTMAX, lambda t, x: t.softmax(x, 1), (1024, 1024))
     yield _simple(
