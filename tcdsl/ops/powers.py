@@ -74,11 +74,12 @@ def _whole_power(input: Any, exponent: Any) -> Tensor | None:
     if isinstance(exponent, int):
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if exponent in (2, 3) and input.dtype is dtype:
+            return _BY_EXPONENT[exponent](input)  # type: ignore[no-any-return]
         bits = exponent.bit_length()
     else:
         bits = 8 * dtype.itemsize - dtype.is_signed
-    made: Tensor = _pow_integers.with_generics(BITS=bits)(input, exponent)
-    return made
+    return _pow_integers.with_generics(BITS=bits)(input, exponent)  # type: ignore[no-any-return]
 
 
 def pow_(input: Tensor, exponent: Any) -> Any:

@@ -108,10 +108,28 @@ def test_integers_by_zero_are_an_error(name: str, dtype: str) -> None:
         for _ in range(2):  # as a new form and as a known one
             with pytest.raises(RuntimeError, match=r"^ZeroDivisionError$"):
                 divided(x, zero)
+            assert x.tolist() == [5, 6, 7], "a divisor of 0 is found before a result is written"
     assert divided(tc.tensor([5, 6, 7]), 4).tolist() == (
         [1, 1, 1] if name in ("//", "trunc") else [1, 2, 3]
     )
     assert divided(tc.zeros(0, dtype=tc.int64), 0).tolist() == []
+
+
+@pytest.mark.torch
+@sampled("dtype", ["int16", "int8", "int32", "int64", "uint8"], keep=1)
+def test_integers_are_divided_as_by_torch(dtype: str) -> None:
+    import torch
+
+    low = 0 if dtype == "uint8" else -128
+    values = [low, low + 1, 0, 1, 2, 3, 7, 100, 127, *([-1, -2, -7] if low else [5, 6, 9])]
+    found = []
+    for t in (tc, torch):
+        a = t.tensor(values, dtype=getattr(t, dtype))
+        b = a[a != 0]
+        found.append([t.fmod(a[:, None], b).tolist(), t.remainder(a[:, None], b).tolist()])
+        for mode in ("floor", "trunc"):
+            found[-1].append(t.div(a[:, None], b, rounding_mode=mode).tolist())
+    assert found[0] == found[1]
 
 
 @pytest.mark.wide
