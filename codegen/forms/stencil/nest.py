@@ -9,13 +9,14 @@ for unit:                     one value of each outer index, some rows, some lan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from tcdsl.codegen.forms.base.planned import Plan, Planned
 from tcdsl.codegen.forms.stencil.inside import has_no_rest, has_parts_of
 from tcdsl.codegen.forms.stencil.lines import StencilLines, to_behind
 from tcdsl.codegen.forms.stencil.problem import asked_taps
-from tcdsl.codegen.forms.stencil.walk import Level
+from tcdsl.codegen.forms.stencil.walk import Level, WalkState
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Return, Stmt, Var
 
@@ -55,13 +56,33 @@ class StencilNest(StencilLines):
         start = b.add(size(self.row.low), b.mul(found[-2], self.cut.unit_rows))
         end = b.min64(b.add(start, self.cut.unit_rows), size(self.row.high))
         first += [Let(top, start), Let(bottom, end)]
-        if self.stencil.is_still:
-            inner = self._still(top, bottom, low, high)
-        else:
-            inner = self.rows_of(
-                top, bottom, lambda n, asks: self.lines_of(n, low, high, asks=asks)
-            )
+        inner = self.once((top, bottom, low, high), lambda: self._rows(top, bottom, low, high))
         return outer, b.block(first, self.walk.unit.stmts, inner)
+
+    def once(self, given: tuple[Expr, ...], make: Callable[[], Stmt]) -> Stmt:
+        """Return what make returned for the same cut, but for how many rows a unit has.
+
+        A tuner asks for it again and again: it is half of what it takes to lower a stencil.
+        given : what the statements speak of beside the indices.
+        """
+        walk = self.walk
+        is_full = b.c64(self.row is not None and self._are_rows_full())
+        cut = replace(self.cut, unit_rows=is_full)
+        index = tuple(walk.index.items())
+        key = "rows", self.stencil, cut, given, index, walk.names.taken, tuple(walk.unit.stmts)
+
+        def made() -> tuple[Stmt, WalkState]:
+            inner = make()
+            return inner, walk.state
+
+        inner, walk.state = self.ctx.once(key, made)
+        return inner
+
+    def _rows(self, top: Expr, bottom: Expr, low: Expr, high: Expr) -> Stmt:
+        """Return the points of some rows between two lanes."""
+        if self.stencil.is_still:
+            return self._still(top, bottom, low, high)
+        return self.rows_of(top, bottom, lambda n, asks: self.lines_of(n, low, high, asks=asks))
 
     def held(self) -> list[Stmt]:
         """Return the check of a window that a regime tells: one may come from a file."""

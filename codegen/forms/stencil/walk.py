@@ -31,6 +31,15 @@ class Names:
     def __init__(self, taken: frozenset[str]) -> None:
         self._taken = set(taken)
 
+    @property
+    def taken(self) -> frozenset[str]:
+        """Those that are taken by now."""
+        return frozenset(self._taken)
+
+    def take(self, names: frozenset[str]) -> None:
+        """Have names taken."""
+        self._taken |= names
+
     def fresh(self, stem: str) -> str:
         """Return an unused name that starts with stem."""
         return numbered(stem, self._taken)
@@ -60,6 +69,15 @@ class Spot:
 
     taps: Mapping[str, int]
     shift: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WalkState:
+    """What statements that were lowered have left behind in a walk: names, what stands before."""
+
+    names: frozenset[str]
+    unit: tuple[Stmt, ...]
+    rooms: tuple[tuple[str, tuple[Expr, Expr]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +125,17 @@ class Walk:
         self.most = dict(most or {})
         self.rooms: dict[str, tuple[Expr, Expr]] = {}  # by tensor: where it begins, its bytes
         self.framing: Framing | None = None
+
+    @property
+    def state(self) -> WalkState:
+        """What has been left behind so far."""
+        return WalkState(self.names.taken, tuple(self.unit.stmts), tuple(self.rooms.items()))
+
+    @state.setter
+    def state(self, state: WalkState) -> None:
+        self.names.take(state.names)
+        self.unit.stmts[:] = state.unit
+        self.rooms = dict(state.rooms)
 
     # ---- bounds
 
