@@ -55,7 +55,7 @@ class Known:
     """What a compiler may know of the variables of a function."""
 
     def __init__(self, f: Function) -> None:
-        inlined = f.linkage in ("inline", "helper")
+        inlined = f.linkage in ("inline", "helper", "apart")
         self.params = {p.name for p in f.params if inlined and p.type == I64}
         self.values: dict[str, list[Expr]] = {}  # of variables that are no loop's
         self.lows: dict[str, list[Expr]] = {}

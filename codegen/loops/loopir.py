@@ -308,7 +308,7 @@ Stmt = Let | Array | Assign | For | If | Block | Eval | Return | Comment
 # ---- functions
 
 Linkage = Literal[
-    "micro", "helper", "inline", "phase", "plan", "range", "kernel", "import", "export"
+    "micro", "helper", "apart", "inline", "phase", "plan", "range", "kernel", "import", "export"
 ]
 
 
@@ -316,11 +316,14 @@ Linkage = Literal[
 class Function:
     """A function of a unit.
 
-    linkage: "micro" is never inlined nor cloned (`noipa`), "helper" is static, "inline" always
-    inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's,
-    "range" gives the range of a loop over phases, "kernel" is started on a GPU in blocks of
-    `threads` threads, of which `min_blocks` fit on a multiprocessor (0: as many as the registers
-    allow). "import" has no body: it is another unit's, where it is an "export".
+    linkage: "micro" is never inlined nor cloned (`noipa`), "helper" is static, "apart" is static
+    and compiled once, for what all its calls say alike, "inline" is always inlined, "phase" has the
+    ABI's phase signature (`build.phase_function`), "plan" the plan's, "range" gives the range of a
+    loop over phases, "kernel" is started on a GPU in blocks of `threads` threads, of which
+    `min_blocks` fit on a multiprocessor (0: as many as the registers allow). "import" has no body:
+    it is another unit's, where it is an "export".
+    is_spelled_out: all that takes time in it is vectors in loops that say how they are unrolled, so
+    that a compiler need not look for more.
     """
 
     name: str
@@ -330,6 +333,7 @@ class Function:
     result: Type | None = None
     threads: int = 0
     min_blocks: int = 0
+    is_spelled_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

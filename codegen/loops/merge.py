@@ -29,8 +29,9 @@ def merge(unit: Unit) -> Unit:
         if by:
             body = map_stmt(f.body, lambda s: s, lambda e: _renamed(e, by))
             f = f if body is f.body else replace(f, body=body)
-        is_inner = f.linkage in ("micro", "helper", "inline")
-        same = (f.linkage, f.params, f.body, f.result) if is_inner else (f.name,)
+        is_inner = f.linkage in ("micro", "helper", "apart", "inline")
+        own = f.linkage, f.params, f.body, f.result, f.is_spelled_out
+        same = own if is_inner else (f.name,)
         first = functions.setdefault(same, f)
         if first is not f:
             by[f.name] = first.name

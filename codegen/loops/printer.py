@@ -233,7 +233,10 @@ class Printer:
         params = ", ".join(self.type(p.type) + p.name for p in f.params) or "void"
         if f.linkage == "kernel":
             result += self.target.bounds.format(threads=f.threads, min_blocks=max(1, f.min_blocks))
-        return f"{self.target.linkages[f.linkage]} {result}{f.name}({params})"
+        linkage = self.target.linkages[f.linkage]
+        if f.is_spelled_out:
+            linkage += self.target.spelled_out
+        return f"{linkage} {result}{f.name}({params})"
 
     def function(self, f: Function) -> None:
         """Add the lines of a function."""

@@ -21,7 +21,8 @@ class Target:
     that of products of tiles; scans: that of
     units which scan lanes. restrict: the qualifier of pointers that share no memory. types: C
     names of scalar dtypes. linkages: what stands before a function's result, by
-    `Function.linkage`. bounds: what stands behind a kernel's, for its threads and blocks.
+    `Function.linkage`. spelled_out: what stands behind that of a function that is.
+    bounds: what stands behind a kernel's, for its threads and blocks.
     export: what stands before `tc_exe_NAME`. spaces: what stands before a local array, by
     `Array.space`. align: what stands before those, for a number of bytes. table: what stands
     before a constant table. unroll: the pragma for a count. simd: the pragma before reduction
@@ -37,6 +38,7 @@ class Target:
     restrict: str
     types: Mapping[str, str]
     linkages: Mapping[str, str]
+    spelled_out: str
     bounds: str
     export: str
     spaces: Mapping[str, str]
@@ -81,6 +83,7 @@ C = Target(
     linkages={
         "micro": "static TC_MICRO",
         "helper": "static",
+        "apart": "static TC_APART",
         "inline": "TC_FN",
         "phase": "static",
         "plan": "static",
@@ -88,6 +91,7 @@ C = Target(
         "import": "static",
         "export": "TC_EXPORT",
     },
+    spelled_out=" TC_SPELLED_OUT",
     bounds="",
     export="TC_EXPORT",
     spaces={"local": ""},
@@ -112,6 +116,7 @@ CUDA = Target(
         "inline": "TC_FN",
         "kernel": 'extern "C" __global__',
     },
+    spelled_out="",
     bounds="__launch_bounds__({threads}, {min_blocks}) ",
     export="",
     spaces={"local": "", "shared": "__shared__ "},

@@ -13,8 +13,8 @@ from tcdsl.codegen.toolchain.contentfile import stem
 from tcdsl.grammar.text.dataclass import dataclass
 
 # What finds nothing in kernels that are all vectors in unrolled loops, but takes gcc a third of the
-# time for them: their loops have the same instructions without it.
-_SPARED: Mapping[Kind, tuple[str, ...]] = {
+# time for them: their loops have the same instructions without it. `prelude.h` has the same list.
+SPARED: Mapping[Kind, tuple[str, ...]] = {
     "gcc": (
         "-fno-schedule-insns2",
         "-fno-tree-vrp",
@@ -72,7 +72,7 @@ class Source:
     def all_flags(self, compiler: Compiler) -> tuple[str, ...]:
         """Return all flags of a compiler for this text."""
         own = compiler.flags if self.language == "c" else ()  # they speak of C
-        spared = _SPARED.get(compiler.kind, ()) if self.is_spelled_out else ()
+        spared = SPARED.get(compiler.kind, ()) if self.is_spelled_out else ()
         bare = _BARE if self.is_bare(compiler) else ()
         return (*own, self.opt, *spared, *self.flags, *bare)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from tcdsl.codegen.loops.loopir import Expr, Function, Stmt, Table
 from tcdsl.grammar.text.dataclass import dataclass
 
@@ -45,3 +48,12 @@ class Lowered:
     ahead_of: int = 0
     kept_bytes: Expr | None = None
     kept_param: int = 0
+
+
+def spelled_out(functions: Sequence[Function]) -> list[Function]:
+    """Return functions as what is all vectors in loops that say how they are unrolled.
+
+    But for packers, whose single elements a compiler may find vectors of.
+    """
+    others = ("import", "apart")
+    return [f if f.linkage in others else replace(f, is_spelled_out=True) for f in functions]

@@ -88,11 +88,11 @@ def packer(name: str, p: Packer) -> Function:
     packed, end, depth = pointer("packed", p.dtype), i64("end"), i64("depth")
     panels = in_panels(p, _panel(p), _pair(p) if p.pairs else None)
     if not (p.unit == "none" or (p.unit == "x" and not p.x_table)):
-        return Function(name, packer_params(p), panels, "helper")
+        return Function(name, packer_params(p), panels, "apart")
     first = pointer("first", p.dtype)
     strip = block(Let(end, min64(add(i64("row"), p.rows), depth)), assign(packed, first), panels)
     body = block(Let(first, packed), loop(i64("row"), 0, depth, strip, step=p.rows))
-    return Function(name, packer_params(p), body, "helper")
+    return Function(name, packer_params(p), body, "apart")
 
 
 def _panel(p: Packer) -> Stmt:

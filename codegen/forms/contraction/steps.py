@@ -59,25 +59,27 @@ from tcdsl.grammar.types.dtypes import INT64
 NARROW = 2  # vectors of tiles of which a step is short beside the address of a prefetch
 
 
-def k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
+def k_loop(tile: RegisterTile, strides: Strides, term: Term, told: int = 1) -> Stmt:
     """Return the loop along k: a row of b into registers, then an FMA per accumulator.
 
-    Where masks are dear and some tiles go without, there are two.
+    Where masks are dear and some tiles go without, there are two. told: the depth, if all calls
+    have the same; steps by twos leave nothing of an even one, and a loop for what they leave is a
+    third of a compiler's work.
     """
     if tile.reads not in ("by flag", "by columns"):
-        return _k_loop(tile, strides, term)
+        return _k_loop(tile, strides, term, told)
     whole = compare("==", i64("columns"), tile.columns)
     if tile.reads == "by flag":
         whole = any_of(compare("!=", Bin("&", i64("flags"), c64(BEHIND), I64), 0), whole)
     masked = replace(tile, pairs=False, reads="by mask")
     return If(
         whole,
-        _k_loop(replace(tile, reads="whole"), strides, term),
-        _k_loop(masked, replace(strides, rows_ahead=False), term),
+        _k_loop(replace(tile, reads="whole"), strides, term, told),
+        _k_loop(masked, replace(strides, rows_ahead=False), term, told),
     )
 
 
-def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
+def _k_loop(tile: RegisterTile, strides: Strides, term: Term, told: int) -> Stmt:
     k, r = i64("k"), i64("r")
     a, b = pointer("a", tile.factor, const=True), pointer("b", tile.factor, const=True)
     words = tile.words
@@ -224,7 +226,7 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         )
     else:
         pairs = (by_twos_fetching if fetches_a else by_twos)(sub(depth, 1))
-        run = block(pairs, steps(None, even, fetches=False))
+        run = block(pairs, steps(None, even, fetches=False) if told % 2 else None)
     if words is not None and words.widening is not None:
         widens = compare("!=", Bin("&", i64("flags"), c64(WIDENS), I64), 0)
         run = If(widens, steps(words.widening), run)

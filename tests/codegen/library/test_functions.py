@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -34,10 +35,10 @@ from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.toolchain.cc import Kind, find_compiler
+from tcdsl.codegen.toolchain.cc import INCLUDES, Kind, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
-from tcdsl.codegen.toolchain.source import Source
+from tcdsl.codegen.toolchain.source import SPARED, Source
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import (
     BFLOAT16,
@@ -160,6 +161,13 @@ def test_gcc_looks_for_nothing_in_kernels_that_are_spelled_out() -> None:
     assert "-fno-tree-pre" not in flags(packer)
     kind = "clang"
     assert not any("tree" in flag for flag in flags(Tiles(V16, 32)) - {*find_compiler().flags})
+
+
+def test_gcc_is_spared_the_same_in_functions_of_a_unit() -> None:
+    text = (INCLUDES / "prelude.h").read_text()
+    asked = re.search(r"optimize\((.*?)\)\)\)", text, re.S)
+    assert asked is not None
+    assert tuple(f"-f{name}" for name in re.findall(r'"(.*?)"', asked[1])) == SPARED["gcc"]
 
 
 @pytest.mark.cc

@@ -79,9 +79,20 @@ def stored_rows(nest: Nest, at: Mapping[str, Expr], low: Expr, high: Expr) -> St
     )
 
 
+def is_in_vectors(nest: Nest) -> bool:
+    """Whether the output is not stored element by element."""
+    p = nest.problem
+    return _is_turned(nest) or p.c.linear(p.columns) == ONE
+
+
+def _is_turned(nest: Nest) -> bool:
+    p = nest.problem
+    return p.c.linear(p.rows) == ONE and p.c.linear(p.columns) is not None
+
+
 def _rows(nest: Nest, low: Expr, high: Expr) -> Stmt:
     c, p = nest.problem.c, nest.problem
-    if c.linear(p.rows) == ONE and c.linear(p.columns) is not None:
+    if _is_turned(nest):
         return _turned(nest, low, high)
     if c.linear(p.columns) == ONE:
         return _straight(nest, low, high)

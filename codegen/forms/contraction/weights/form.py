@@ -21,10 +21,14 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
-from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase, spelled_out
 from tcdsl.codegen.forms.base.phase import float_product
 from tcdsl.codegen.forms.contraction.problem import ONE
-from tcdsl.codegen.forms.contraction.weights.finish import finish_phase, finish_tasks
+from tcdsl.codegen.forms.contraction.weights.finish import (
+    finish_phase,
+    finish_tasks,
+    is_in_vectors,
+)
 from tcdsl.codegen.forms.contraction.weights.nest import WeightNest, nest_of
 from tcdsl.codegen.forms.contraction.weights.phase import weight_phase
 from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, gradient_of
@@ -106,6 +110,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
             Phase(finish.name, finish_tasks(nest), b.const(finish_ns, FLOAT64)),
         )
         functions.append(finish)
+    if is_in_vectors(nest):
+        functions = spelled_out(functions)
     return Lowered(
         title=f"convolution weights {values['tile']}" + (" packed b" if c.pack else ""),
         functions=tuple(functions),

@@ -189,7 +189,7 @@ def weight_kernel(name: str, t: WeightTile) -> Function:
         b.when(is_later, rows(places, is_resumed=True)),
         rows(places, is_resumed=False),
     )
-    return Function(name, weight_kernel_params(t), body, "micro")
+    return Function(name, weight_kernel_params(t), body, "micro", is_spelled_out=True)
 
 
 def _axes_loop(t: WeightTile, depth: int, a: Var, values: Var) -> Stmt:

@@ -24,7 +24,7 @@ from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
-from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase, spelled_out
 from tcdsl.codegen.forms.base.phase import fill
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
@@ -90,6 +90,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         names = ctx.operands, ctx.prefix, lanes, suffix
         nests.append(WindowNest(c, finish, *names, choice, base, ctx.param_base))
     functions, tables = phase(nests)
+    if all(finish.is_plain for finish in found.finishes):  # others have functions to be moved
+        functions = spelled_out(functions)
     planned = plan(nests, ctx.machine)
     phases = [Phase(functions[-1].name, planned.tasks, planned.cost_ns)]
     s = found.parts[0].problem.statement

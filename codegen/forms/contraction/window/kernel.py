@@ -133,7 +133,7 @@ class TapKernel:
                 for r in range(tile.rows)
             ],
         )
-        return Function(name, self.params, body, "micro")
+        return Function(name, self.params, body, "micro", is_spelled_out=True)
 
     def _loops(self, depth: int, a: str, b: str) -> Stmt:
         """Return the loops from a level on; a and b name where they begin."""

@@ -14,6 +14,7 @@ from tcdsl.codegen.forms.contraction.kernel import DEEP
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.target import C
 from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.types.dtypes import BY_NAME
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.cc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+ZEN4 = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.6, 1, crosses_lines=True)
 NN = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 NT = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 TN = "def mm(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
@@ -399,6 +401,33 @@ def test_a_micro_kernel_has_nothing_for_passes_that_are_not(k: int, depth: int) 
         assert ("flags &" in text) == (depth < k)
         assert ("tc_prefetch(c" in text) == (k >= DEEP)
     differential([Case(p, exact=True, config=config)], terms=k)
+
+
+@pytest.mark.parametrize("k", [50, 51, 1, 2])
+def test_steps_by_twos_leave_nothing_of_an_even_depth(k: int) -> None:
+    """A loop for one step more is a third of a compiler's work on a tile."""
+    p = matmul(NN, 40, 60, k)
+    config = Config.of({"g0.form": "contraction", "g0.method": "panel"})
+    machine = replace(ZEN4, shares_ports=True)
+    unit = compiler.lower(p.program, spec_of(p, exact=True), config, machine, p.sizes, "k")
+    text = compiler.emit_c(unit)
+    assert "pair += 2" in text
+    assert text.count("depth & -2") == (text.count("pair += 2") if k % 2 else 0)
+    differential([Case(p, exact=True, config=config)], terms=k)
+
+
+def test_tiles_without_functions_are_spelled_out() -> None:
+    """What gcc is spared finds nothing in them, and is an eighth of its time."""
+    p = matmul(NN, 40, 60, 50)
+    with_function = tensors(EPILOGUES["bias and relu"], (21, 60), (70, 60), (70,))
+    config = Config.of({"g0.form": "contraction", "g0.method": "panel"})
+    for one, expected in ((p, True), (with_function, False)):
+        spec = spec_of(one, exact=True)
+        unit = compiler.lower(one.program, spec, config, ZEN4, one.sizes, "k")
+        tiles = [f for f in unit.functions if f.linkage == "micro"]
+        assert {f.is_spelled_out for f in tiles} == {expected}
+        text = compiler.emit_c(unit)
+        assert text.count("TC_MICRO TC_SPELLED_OUT") == len(tiles) * expected
 
 
 def test_register_tile_reads_well(golden: Callable[[str, str], None]) -> None:

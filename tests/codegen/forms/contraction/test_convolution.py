@@ -215,6 +215,29 @@ def test_the_residues_of_a_strided_gradient_share_tasks() -> None:
     held([*listed, third], terms=45)
 
 
+def test_packers_of_single_elements_are_compiled_once() -> None:
+    """Nor is gcc spared what finds vectors in them, as in all else that is spelled out."""
+    p = problem(ODD, rand(2, 4, 6, 9), rand(4, 18, 3, 3))
+    unit = compiler.lower(p.program, spec_of(p, exact=True), Config(), ZEN4, p.sizes, "k")
+    packers = [f for f in unit.functions if f.linkage == "apart"]
+    text = compiler.emit_c(unit)
+    assert packers
+    for f in packers:
+        assert not f.is_spelled_out
+        assert text.count(f"TC_APART void {f.name}(") == 1
+    assert sum(text.count(f" {f.name}(") for f in packers) > 2 * len(packers), "pieces share them"
+    phases = [f for f in unit.functions if f.linkage == "phase" and "convolution" in f.name]
+    assert phases
+    assert all(f.is_spelled_out for f in phases)
+
+
+def test_an_epilogue_is_not_spelled_out() -> None:
+    p = problem(EPILOGUE, rand(2, 3, 9, 17), rand(21, 3, 3, 3), rand(21), rand(2, 21, 9, 17))
+    unit = compiler.lower(p.program, spec_of(p, exact=True), Config(), ZEN4, p.sizes, "k")
+    assert {f.is_spelled_out for f in unit.functions if f.linkage == "micro"} == {True}
+    assert {f.is_spelled_out for f in unit.functions if f.linkage != "micro"} == {False}
+
+
 EPILOGUE = """def layer(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) B, float(N,F,H,W) R) -> (O) {
     O(n,f,y,x) +=! pad(I(n,c,y+i-1,x+j-1), 0) * K(f,c,i,j) where y in 0:H, x in 0:W
     O(n,f,y,x) = max(O(n,f,y,x) + B(f) + R(n,f,y,x), 0)

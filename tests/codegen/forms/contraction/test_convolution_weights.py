@@ -322,7 +322,7 @@ def test_rows_of_a_square_share_one_loop_over_groups(machine: Machine, channels:
     config = compiler.open_choice(p.program, spec, machine, p.sizes)
     assert config is not None
     unit = compiler.lower_generic(p.program, spec, config, machine, p.sizes, "k")
-    _, finish = compiler.emit_c(unit).split("static tc_i32 k_g0_finish")
+    _, finish = compiler.emit_c(unit).split(" k_g0_finish(")
     adding = finish[finish.index("; group < ") : finish.index("tc_transpose")]
     assert finish.count("; group < ") == 1
     assert re.search(r"for \(.*\+\+\) \{\s*square\[\w+\] \+= tc_load", adding)

@@ -40,7 +40,7 @@ def by_panels(tile: str, *, packs: bool) -> Config:
 
 def loads(text: str) -> dict[str, set[str]]:
     """Return by what functions each register tile loads the last vector of a line of b."""
-    parts = re.split(r"static TC_MICRO void \w*?tile_(\d+x\d+)\(", text)[1:]
+    parts = re.split(r"static TC_MICRO (?:TC_SPELLED_OUT )?void \w*?tile_(\d+x\d+)\(", text)[1:]
     tiles = zip(parts[::2], parts[1::2], strict=True)
     return {
         name: set(re.findall(rf"column\[{int(name[-1]) - 1}\] = tc_(\w+?)_v", body))
