@@ -26,6 +26,7 @@ from tcdsl.codegen.program.proved import proved
 from tcdsl.codegen.program.scans import along_rows
 from tcdsl.codegen.program.settled import Settled, settled
 from tcdsl.codegen.program.triangles import FAR, limits, masked
+from tcdsl.codegen.program.widened import widened
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 
@@ -142,6 +143,7 @@ def rewritten(
     split = distributed(in_pairs(known, at, spec.sizes or ()), at)
     if isinstance(machine, Gpu):
         return split
+    split = widened(split, sizes)
     if spec.is_exact:
         split = parted(split, sizes, machine.vector_bytes)
     return _with_scans(split, spec.layouts)
