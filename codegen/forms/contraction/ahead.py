@@ -77,3 +77,17 @@ def ahead(panel: Panel, g: Blocking, machine: Machine) -> tuple[Expr, Expr, Expr
     if p.natural and not x.packs_b:
         b_ahead = b.select(b.compare("==", g.pack_b, 0), b.mul(g.nv, panel.lanes), none)
     return b.mul(g.mr, row), row, b_ahead
+
+
+def next_b(panel: Panel, machine: Machine) -> Expr | None:
+    """Return how far behind a matrix b the next one lies, of a batch that comes from memory; or 0.
+
+    None where it is the same, or its panels lie side by side. Short rows of small matrices are more
+    than hardware foresees: 8192 of 32x16 took 1.1 of the time.
+    """
+    p, x = panel.problem, panel.extents()
+    if p.natural or not p.b.uses(p.outer[-1].name):
+        return None
+    matrices = panel.extent(tuple(i for i in p.outer if p.b.uses(i.name)))
+    apart = panel.size(p.b.stride(p.outer[-1].name))
+    return b.select(is_far(x, machine, matrices, x.n, x.k), apart, b.c64(0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tcdsl.codegen.forms.contraction.ahead import next_b
 from tcdsl.codegen.forms.contraction.blocking import PANEL, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
@@ -50,7 +51,8 @@ def _tasks(panel: Panel, g: Blocking, kernels: Kernels, x: Extents) -> Stmt:
     at = {i.name: digit for i, digit in zip(outer, digits, strict=True)}
     goes_on = (panel.finish.resumes and not panel.waits) or panel.base is not None
     now = DepthPass(none, x.k, b.c64(LAST if goes_on else FIRST | LAST))
-    block = TaskBlock(at, b.c64(1), none, none, x.m, x.n, none)
+    b_ahead = next_b(panel, kernels.machine)
+    block = TaskBlock(at, b.c64(1), none, none, x.m, x.n, none, b_ahead=b_ahead)
     vectors = once.let("vectors", b.ceil_div(x.n, panel.lanes))
     place = (none, none, x.m, x.n)
     direct = replace(g, pack_a=none, pack_b=none)

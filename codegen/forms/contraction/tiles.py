@@ -41,7 +41,8 @@ class TaskBlock:
 
     at: the outer point, the first neighbour of a group. batches: neighbours in the group. cut:
     rows of the task before this part of it. stays: for a and b, whether the task before it left its
-    panels packed; None: it cannot.
+    panels packed; None: it cannot. b_ahead: how far ahead lines of b are fetched, if that is not
+    its next panel.
     """
 
     at: Mapping[str, Expr]
@@ -52,6 +53,7 @@ class TaskBlock:
     columns: Expr
     cut: Expr
     stays: tuple[Expr | None, Expr | None] = (None, None)
+    b_ahead: Expr | None = None
 
 
 def origins(panel: Panel, at: Mapping[str, Expr]) -> list[Stmt]:
@@ -400,7 +402,7 @@ def _tile_args(
     args += [part.depth, flags, columns]
     *rows_ahead, panel_ahead = ahead(panel, g, kernels.machine)
     args += rows_ahead if "a" in strides.asks else []
-    args += [panel_ahead] if "b" in strides.asks else []
+    args += [block.b_ahead or panel_ahead] if "b" in strides.asks else []
     args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.forms.contraction.any_sizes import held_as
-from tests.codegen.harness import Problem, problem, rand, spec_of
+from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 
 pytestmark = pytest.mark.cc
 
@@ -40,8 +43,8 @@ def batch(p: int, m: int, k: int, n: int, text: str = NN, dtype: str = "float32"
     return problem(text.format(tc), a, b, *(rand(*s, seed=2, dtype=dtype) for s in more))
 
 
-def text_of(p: Problem, *, exact: bool = False) -> str:
-    what = p.program, spec_of(p, exact=exact), Config(), detect(), p.sizes, "k"
+def text_of(p: Problem, *, exact: bool = False, machine: Machine | None = None) -> str:
+    what = p.program, spec_of(p, exact=exact), Config(), machine or detect(), p.sizes, "k"
     return compiler.emit_c(compiler.lower(*what))
 
 
@@ -64,6 +67,23 @@ def test_tasks_are_counted_where_their_counts_are_unknown() -> None:
     for walk in (one[: one.index("} else {\n    tc_i64")], others):
         assert "at_q += 1;" in walk
         assert "%" not in walk
+
+
+def test_the_next_matrix_is_fetched_where_a_batch_comes_from_memory() -> None:
+    avx512 = replace(detect(), registers=32, vector_bytes=64, l2_bytes=1 << 20)
+    common = problem(COMMON.format("float"), rand(3, 4, 5, 6), rand(2, 5))
+    for p, told in (
+        (batch(5, 8, 7, 9), "P * N * K * 4 > 1048576 ? K * N : 0, M, vectors)"),
+        (common, "P * Q * N * K * 4 > 1048576 ? K * N : 0, M, vectors)"),
+    ):
+        assert told in text_of(p, machine=avx512)
+    same = "def run(float(P,M,K) A, float(K,N) B) -> (C) { C(p,n,m) +=! A(p,m,k) * B(k,n) }"
+    stays = text_of(problem(same, rand(5, 4, 3), rand(3, 6)), machine=avx512)
+    assert "? K * N : 0" not in stays
+    near = replace(detect(), l2_bytes=64)
+    shapes = [shape for shape in SHAPES if 0 not in shape]
+    cases = [Case(batch(*shape), exact=False) for shape in shapes]
+    differential(cases, 600, machine=near)
 
 
 def test_batches_of_any_sizes_are_the_references() -> None:
