@@ -26,7 +26,8 @@ from tcdsl.codegen.loops.loopir import TRUTH, Const, Expr
 from tcdsl.codegen.machine.cpu import Machine
 
 LARGE = 4  # second levels that b has to fill: pages of a smaller one stay nearby
-MANY = 64  # rows from which on copies of panels are cheap beside them
+MANY = 64  # rows beyond which copies of panels are cheap beside them
+MANY_NEAR = 47  # where vectors of panels come as fast from the second level as from the first
 LONG = 16  # vectors in a row of b that is worth reading from end to end
 FEW = 4  # rows whose elements of a stay in the first level where they lie
 FAR = 8  # second levels: a larger b comes from memory
@@ -38,7 +39,7 @@ def takes_streams(x: Extents, machine: Machine) -> Expr:
     """Return whether the stream method is the best one: 0 or 1."""
     if not x.streams:
         return c64(0)
-    few = compare("<=", x.m, MANY)
+    few = compare("<=", x.m, MANY_NEAR if machine.l2_keeps_up else MANY)
     long = compare(">=", x.n, LONG * x.lanes)
     large = compare(">", mul(x.outer, x.n, x.k, x.bytes), LARGE * machine.l2_bytes)
     return select(all_of(few, long, large), c64(1), c64(0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,20 @@ def test_few_rows_of_a_large_matrix_are_streamed() -> None:
     assert all("contraction stream" in forms(c, exact=True)[0] for c in cases)
     assert "panel or dot or stream" in forms(cases[0], exact=False)[0]
     differential([Case(p, exact) for p in cases for exact in (True, False)], terms=K)
+
+
+@pytest.mark.parametrize("keeps_up", [True, False])
+def test_copies_pay_for_fewer_rows_where_the_second_level_keeps_up(keeps_up: bool) -> None:
+    made = Machine("avx512", 64, 32, 48 << 10, 12, 2 << 20, 32 << 20, 2, 3.3, 2)
+    machine = replace(made, l2_keeps_up=keeps_up)
+
+    def method(rows: int) -> Value:
+        p = matmul(NN, rows, 4096, 4096)
+        spec = spec_of(p, exact=True)
+        return dict(compiler.default_config(p.program, spec, machine, p.sizes).items)["g0.method"]
+
+    methods = [method(rows) for rows in (40, 47, 48, 64, 65)]
+    assert methods == ["stream"] * (2 if keeps_up else 4) + ["panel"] * (3 if keeps_up else 1)
 
 
 @sampled("text", [NN, TN], ids=["nn", "tn"], keep=1)
