@@ -71,6 +71,11 @@ class Measurement:
         ] = []  # what each of its candidates took, the first with proposals
 
     def __enter__(self) -> Measurement:
+        try:
+            self.runner.prepare()  # beside all that comes before a first candidate is compiled
+        except BaseException:
+            self.runner.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -221,7 +226,6 @@ class Measurement:
 
         def sources() -> Iterator[Emitted]:
             for candidate in emitted:
-                self.runner.prepare()
                 candidates.append(candidate)
                 yield candidate.emitted
 

@@ -145,11 +145,12 @@ def _verdict(
     use_model: bool,
     shipped: Shipped | None,
 ) -> Verdict | None:
-    key, space = problem.key, problem.space
+    key = problem.key
     store.add_problem(key, problem.name, problem.text)
-    # A file says anything: what is no config of this space is nobody's trial.
-    known = [trial for trial in store.ended(key) if space.lists(trial.config)]
     with suppress(StoppedError), Measurement(problem, store, budget, report) as measure:
+        space = problem.space
+        # A file says anything: what is no config of this space is nobody's trial.
+        known = [trial for trial in store.ended(key) if space.lists(trial.config)]
         found = search(
             space,
             measure,
