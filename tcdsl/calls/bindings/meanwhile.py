@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from tcdsl.calls.bindings import changing
@@ -19,6 +20,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.codegen.toolchain.spare import later
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.stack import stack_for
 
@@ -68,7 +70,7 @@ class Meanwhile(OwnSizes):
     def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
         """Return the executable of a specialisation and a config, made once."""
         if spec.sizes is not None and self._made.found(spec, config, sizes) is None:
-            self._prime(config)
+            later(partial(self._prime, config))
         return super().compile(spec, config, sizes)
 
     def compile_for_all(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.calls.bindings import meanwhile
+from tcdsl.codegen.library import functions
 from tcdsl.codegen.toolchain import early, records, running, spare
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.codegen.toolchain.source import Source
@@ -76,6 +79,25 @@ def test_a_cold_kernel_keeps_its_choice_while_the_compiler_is_at_work(
         assert k(np.ones(size, np.float32)).shape == (size,)
         assert kind in told
         assert told.index("compiler") < told.index(kind) < told.index("object")
+
+
+@pytest.mark.cc
+def test_what_the_next_sizes_import_is_looked_for_while_the_compiler_is_at_work(
+    own_cache: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = functions.missing
+
+    def noted(names: Sequence[str]) -> list[str]:
+        told.extend(["library"] if names else [])
+        return missing(names)
+
+    monkeypatch.setattr(functions, "missing", noted)
+    monkeypatch.setattr(meanwhile, "LONG_FORMS", {meanwhile.SHARING_FORM})
+    monkeypatch.setattr(meanwhile, "_primed", set())
+    monkeypatch.setattr(meanwhile, "Aside", lambda *_: None)
+    k = tc.define("def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }")
+    assert k(np.ones((8, 12), np.float32), np.ones((12, 16), np.float32)).shape == (8, 16)
+    assert told.index("compiler") < told.index("library")
 
 
 def test_cycles_of_garbage_are_looked_for_seldom_while_something_is_chosen() -> None:
