@@ -187,8 +187,8 @@ TC_FN tc_bf16 tc_f32_bf16(tc_f32 x);
 TC_FN tc_f32 tc_odd_f64(tc_f64 x) {
   tc_f32 f = (tc_f32)x;
   tc_f64 back = (tc_f64)f;
-  if (back == x || x != x || (tc_bits_f32(f) & 1)) return f;
-  return tc_float_u32(tc_bits_f32(f) + ((back < x) == (x > 0) ? 1u : -1u));
+  const tc_u32 even = (back != x) & (x == x) & ~tc_bits_f32(f); /* no jump, so that loops have vectors */
+  return tc_float_u32(tc_bits_f32(f) + ((back < x) == (x > 0) ? even & 1 : -(even & 1)));
 }
 TC_FN tc_f16 tc_f64_f16(tc_f64 x) { return tc_f32_f16(tc_odd_f64(x)); }
 TC_FN tc_bf16 tc_f64_bf16(tc_f64 x) { return tc_f32_bf16(tc_odd_f64(x)); }

@@ -15,10 +15,11 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types.builtins import RAND
-from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, DType
+from tcdsl.grammar.types.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
 
 # Builtins whose C name is not the language's.
 _RENAMED = {"fabs": "abs"}
+_WIDENED = {f"tc_{short_name(half)}_f32": half for half in (FLOAT16, BFLOAT16)}
 
 
 def convert(x: Expr, source: DType, to: DType) -> Expr:
@@ -53,14 +54,20 @@ def widen(place: Expr, stored: DType) -> Expr:
     return Call(f"tc_{short_name(stored)}_f32", (place,), Scalar(FLOAT32))
 
 
+def widened(x: Expr) -> tuple[Expr, DType] | None:
+    """Return what a value is widened from, and its type; None where it is none."""
+    half = _WIDENED.get(x.function) if isinstance(x, Call) else None
+    return None if half is None else (x.args[0], half)  # type: ignore[union-attr]
+
+
 def narrow(x: Expr, stored: DType) -> Expr:
     """Return a value as it is stored; what was widened from that type is what it was."""
     if not stored.is_half:
         return x
-    name = short_name(stored)
-    if isinstance(x, Call) and x.function == f"tc_{name}_f32":
-        return x.args[0]
-    return Call(f"tc_f32_{name}", (x,), Scalar(stored))
+    before = widened(x)
+    if before is not None and before[1] == stored:
+        return before[0]
+    return Call(f"tc_f32_{short_name(stored)}", (x,), Scalar(stored))
 
 
 def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:

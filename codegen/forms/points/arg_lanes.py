@@ -166,7 +166,7 @@ class _Lanes:
 def _row(ctx: Context, s: Statement, count: int) -> Stmt:
     """Return the search at one output point and the store of its result."""
     ops = ctx.operands
-    kept, counted = s.value.dtype.computed, count_dtype(ctx, s)
+    kept, counted = _kept_dtype(s), count_dtype(ctx, s)
     extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
     lanes = _Lanes(
         count,
@@ -189,9 +189,9 @@ def _search(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
     ops, along = ctx.operands, s.reductions[-1]
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     v, start = b.i64(safe_name(along.name)), b.i64(ops.local("start"))
-    value = values.value(s.value)
     extreme, place = lanes.extreme(lane), lanes.place(lane)
-    point, wins = b.var(ops.local("point"), s.value.dtype.computed), ops.local("wins")
+    point, wins = b.var(ops.local("point"), _kept_dtype(s)), ops.local("wins")
+    value = b.cast(values.value(s.value), point.type)
     none_yet = b.compare("<", place, b.const(0, count_dtype(ctx, s)))
     won = Var(wins, TRUTH)
     keep = b.block(
@@ -241,6 +241,12 @@ def _compare(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
         half //= 2
     best = b.cast(lanes.place(b.c64(0)), I64)
     return b.block(halves, Assign(target, result_of(values, s, best)))
+
+
+def _kept_dtype(s: Statement) -> DType:
+    """Return the type of extremes: small integers lie in lanes as wide as those of places."""
+    computed = s.value.dtype.computed
+    return INT32 if computed.is_integer and computed.bits < 32 else computed
 
 
 def count_dtype(ctx: Context, s: Statement) -> DType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base import scalars, vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
@@ -163,6 +163,16 @@ class RowPoints(RowValues):
             value = self.element(access, point.counters)
             known[r] = var = Var(self.fresh("v"), b.type_of(value))
             out.append(Let(var, value))
+
+    def named(self, value: Expr, out: list[Stmt]) -> Expr:
+        """Return a value that is computed once; one of a half type waits as it is stored."""
+        if isinstance(value, Var | Const):
+            return value
+        held = scalars.widened(value)
+        x = held[0] if held else value
+        var = Var(self.fresh("v"), b.type_of(x))
+        out.append(Let(var, x))
+        return scalars.widen(var, held[1]) if held else var
 
     def scope(
         self, point: RowPoint, inner: DimLoop, hoist: list[Stmt], out: list[Stmt]

@@ -11,7 +11,7 @@ from tcdsl.codegen.forms.base.space import Access, combines
 from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest, Here
 from tcdsl.codegen.forms.rows.point import RowPoint
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Assign, Const, Expr, Let, Load, Scalar, Simd, Stmt, Var
+from tcdsl.codegen.loops.loopir import Assign, Expr, Load, Scalar, Simd, Stmt
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
@@ -73,11 +73,7 @@ class _AsScalars:
         return nest.scalar(e, p.counters, self.out, p.local, known)
 
     def name(self, value: Expr) -> Expr:
-        if isinstance(value, Var | Const):
-            return value
-        var = Var(self.nest.fresh("v"), b.type_of(value))
-        self.out.append(Let(var, value))
-        return var
+        return self.nest.named(value, self.out)
 
     def settle(self, step: AlignedStatement, value: Expr) -> None:
         nest, p, s = self.nest, self.point, step.statement

@@ -191,11 +191,7 @@ class RowLoops(RowPoints):
                 if before is None:
                     before = self.element((s.base, s.subs), point.counters)
                 value = combine(s.op, before, value)
-            value = self.as_stored(s, value)
-            if not isinstance(value, Var):
-                var = Var(self.fresh("v"), b.type_of(value))
-                out.append(Let(var, value))
-                value = var
+            value = self.named(self.as_stored(s, value), out)
             point.local[s.target, s.subs] = value
             if self.in_memory(s.target):
                 out.append(self.store((s.target, s.subs), point.counters, value))

@@ -101,6 +101,16 @@ def test_long_rows_go_in_lanes(op: str, kind: str) -> None:
         held(p)
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint16"])
+def test_extremes_of_small_integers_lie_in_lanes_as_wide_as_places(kind: str) -> None:
+    info = np.iinfo(kind)
+    x = RNG.integers(info.min, info.max, (3, 97), dtype=kind, endpoint=True)
+    x[1] = info.min
+    p = problem(ROWS.replace("T", kind), x)
+    assert "tc_i32 extremes[" in emitted(p, exact=True)
+    held(p)
+
+
 def test_of_lanes_the_first_of_equals_and_the_first_nan_win() -> None:
     x = np.full((8, 131), -np.inf, np.float32)
     x[1, [130, 70, 33]] = 5

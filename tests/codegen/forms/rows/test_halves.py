@@ -79,6 +79,15 @@ def test_strided_halves_that_are_read_thrice() -> None:
 
 
 @pytest.mark.cc
+@pytest.mark.parametrize("kind", ["float16", pytest.param("bfloat16", marks=pytest.mark.wide)])
+def test_halves_that_are_moved_keep_all_their_bits(kind: str) -> None:
+    backwards = tcdsl.define(f"def f({kind}(N) X) -> (O) {{ O(i) = X(N - 1 - i) where i in 0:N }}")
+    half = np.dtype(kind if kind == "float16" else pytest.importorskip("ml_dtypes").bfloat16)
+    bits = np.arange(1 << 16, dtype=np.uint16)  # NaNs of all kinds among them
+    np.testing.assert_array_equal(backwards(bits.view(half)).view(np.uint16), bits[::-1])
+
+
+@pytest.mark.cc
 @sampled("sizes", [(701,), (1, 5, 64)], keep=1)
 def test_a_chain_of_updates_rounds_each_time(sizes: tuple[int, ...]) -> None:
     chain = tcdsl.define(CHAIN)
