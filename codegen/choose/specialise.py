@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
@@ -19,6 +19,7 @@ from tcdsl.codegen.preludes.abi import MAX_LOOPS
 from tcdsl.codegen.program.decided import Sizes, decided
 from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.group import Partition
+from tcdsl.codegen.program.narrowed import narrowed
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.parted import parted
 from tcdsl.codegen.program.program import Program
@@ -29,6 +30,7 @@ from tcdsl.codegen.program.triangles import FAR, limits, masked
 from tcdsl.codegen.program.widened import widened
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import FLOAT32, DType
 
 SETTLED = "settled"  # the knob of borders that are gone: no search has it
 
@@ -143,10 +145,17 @@ def rewritten(
     split = distributed(in_pairs(known, at, spec.sizes or ()), at)
     if isinstance(machine, Gpu):
         return split
-    split = widened(split, sizes)
+    split = narrowed(widened(split, sizes), sizes, partial(_has_words, machine))
     if spec.is_exact:
         split = parted(split, sizes, machine.vector_bytes)
     return _with_scans(split, spec.layouts)
+
+
+def _has_words(machine: Machine, dtype: DType) -> bool:
+    """Whether products of a half type are made of words."""
+    from tcdsl.codegen.forms.contraction.words import words_of  # on use: most programs have none
+
+    return bool(words_of(machine, dtype, dtype, FLOAT32))
 
 
 @lru_cache(maxsize=64)

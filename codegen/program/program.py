@@ -36,6 +36,7 @@ class Buffer:
     low: tuple[Size, ...]
     role: Literal["param", "return", "temp"]
     home: str
+    is_packed: bool = False  # a temporary of halves that lie as such: others are kept in float32
 
 
 # a version, and of each of its dimensions the index that is its subscript, if that is one

@@ -108,7 +108,7 @@ def _of_others(value: Expr, name: Callable[[str], str]) -> Expr:
     return map_typed(value, one)
 
 
-def _padded(s: Statement) -> str | None:
+def padded_halves(s: Statement) -> str | None:
     """Return the tensor of which a statement is a padding, of halves as float32 too."""
     found = padding_of(replace(s, value=_of_others(s.value, lambda name: name)))
     return None if found is None else found[0].tensor
@@ -117,7 +117,7 @@ def _padded(s: Statement) -> str | None:
 def _reader(program: Program, at: int) -> Statement:
     """Return a statement, or the one behind it if it is a padding that only that one reads."""
     s, *behind = program.statements[at : at + 2]
-    if not behind or _padded(s) is None:
+    if not behind or padded_halves(s) is None:
         return s
     readers = [x for x in program.statements if any(r.tensor == s.target for r in x.reads())]
     return behind[0] if readers == behind else s
@@ -154,5 +154,5 @@ def _stored(program: Program, read: typed.Read) -> DType | None:
     if buffer.role != "temp":
         return buffer.dtype
     padding = next((s for s in program.statements if s.target == read.tensor), None)
-    of = None if padding is None else _padded(padding)
+    of = None if padding is None else padded_halves(padding)
     return None if of is None or program.buffer(of).role == "temp" else program.buffer(of).dtype

@@ -121,9 +121,10 @@ class Operands:
         return self._position.get(self._buffers[name].home)
 
     def memory_dtype(self, name: str) -> DType:
-        """Return the type of stored elements: temporaries keep halves in float32."""
+        """Return the type of stored elements: most temporaries keep halves in float32."""
         buffer = self._buffers[name]
-        return buffer.dtype.computed if buffer.role == "temp" else buffer.dtype
+        is_wide = buffer.role == "temp" and not buffer.is_packed
+        return buffer.dtype.computed if is_wide else buffer.dtype
 
     def is_scalar(self, name: str) -> bool:
         """Whether the buffer is a rank-0 parameter, which comes by value."""

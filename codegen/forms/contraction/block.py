@@ -140,7 +140,7 @@ def staying(
     all of its k at once. So weights of a convolution are packed once for its lines.
     """
     p, x = panel.problem, panel.extents()
-    if panel.neighbours is not None or p.statement.is_ragged or _is_looked_at(panel):
+    if panel.neighbours is not None or p.statement.is_ragged:
         return None, None
     is_next = b.all_of(b.compare(">", task, b.BEGIN), b.compare(">=", g.kc, x.k))
     whole = (
@@ -161,6 +161,8 @@ def staying(
     stays_a = b.all_of(is_next, whole[0], b.any_of(b.compare(">", block.n0, 0), *moved_a))
     within = b.all_of(whole[1], b.any_of(*moved_b))
     stays_b = b.all_of(is_next, b.any_of(b.compare(">", block.m0, 0), within))
+    if _is_looked_at(panel):  # b is looked at as it is packed
+        moved_b = []
     return stays_a if moved_a else None, stays_b if moved_b else None
 
 

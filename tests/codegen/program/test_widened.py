@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.program.widened import widened
 from tcdsl.grammar.check.definition import check
@@ -104,4 +103,3 @@ def test_they_take_the_forms_of_gradients_of_weights() -> None:
     for exact, form in ((True, "convolution_weights"), (False, "sliding_weights")):
         config = compiler.default_config(p.program, spec_of(p, exact=exact), ZEN4, p.sizes)
         assert form in [value for name, value in config.items if name.endswith(".form")]
-        assert isinstance(config, Config)
