@@ -12,6 +12,7 @@ _LATE_SHARE = 0.08  # of the seconds: what has not ended so long after them is c
 _FIRST_S = 30.0  # that a first result may take, however few the seconds: for busy machines
 _CASE_S = 10.0  # of these, that what the answer has to be may take: of large kernels that
 # takes longer than the seconds on any machine
+_SAFE = 0.8  # of the time that is left: what a batch is to take at most
 _LEAVE_S = 1.0  # for the last comparison once the user wants no more
 
 
@@ -85,11 +86,13 @@ class Budget:
         """Return how many trials may be made together, at least one.
 
         Before a second batch the first tells: too much, as a compiler's start is a single trial's.
+        A batch that takes a little longer than the one before still ends in time: nearly all of its
+        times come at its end.
         """
         left, each = self.search_seconds_left, self._pace_s or self._first_s
         if left is None or not each:
             return most
-        return max(1, min(most, int(left / each)))
+        return max(1, min(most, int(_SAFE * left / each)))
 
     def stop(self) -> None:
         """Let the search end as soon as it can, with the best so far."""

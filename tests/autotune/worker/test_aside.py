@@ -189,7 +189,7 @@ def test_the_wait_for_what_is_made_once_is_no_pace_of_trials() -> None:
     budget = Budget(100.0, clock=lambda: 0.0)
     budget.note_once(50.0)
     budget.note(1, 52.0)
-    assert budget.fitting(100) == int((100 - 1) / 2)
+    assert budget.fitting(100) == int(0.8 * (100 - 1) / 2)
 
 
 def test_a_run_waits_for_no_compiler_when_its_time_is_over(tmp_path: Path) -> None:
