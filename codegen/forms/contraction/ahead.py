@@ -82,12 +82,14 @@ def ahead(panel: Panel, g: Blocking, machine: Machine) -> tuple[Expr, Expr, Expr
 def next_b(panel: Panel, machine: Machine) -> Expr | None:
     """Return how far behind a matrix b the next one lies, of a batch that comes from memory; or 0.
 
-    None where it is the same, or its panels lie side by side. Short rows of small matrices are more
-    than hardware foresees: 8192 of 32x16 took 1.1 of the time.
+    None where it is the same, or most of it is, a window further, or its panels lie side by side.
+    Short rows of small matrices are more than hardware foresees: 8192 of 32x16 took 1.1 of the
+    time.
     """
     p, x = panel.problem, panel.extents()
-    if p.natural or not p.b.uses(p.outer[-1].name):
+    last = p.outer[-1].name
+    if p.natural or not p.b.uses(last) or p.b.shares_dim(last, p.k):
         return None
     matrices = panel.extent(tuple(i for i in p.outer if p.b.uses(i.name)))
-    apart = panel.size(p.b.stride(p.outer[-1].name))
+    apart = panel.size(p.b.stride(last))
     return b.select(is_far(x, machine, matrices, x.n, x.k), apart, b.c64(0))

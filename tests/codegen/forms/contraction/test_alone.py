@@ -80,6 +80,12 @@ def test_the_next_matrix_is_fetched_where_a_batch_comes_from_memory() -> None:
     same = "def run(float(P,M,K) A, float(K,N) B) -> (C) { C(p,n,m) +=! A(p,m,k) * B(k,n) }"
     stays = text_of(problem(same, rand(5, 4, 3), rand(3, 6)), machine=avx512)
     assert "? K * N : 0" not in stays
+    lines = """def run(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+        O(n,f,y,x) +=! I(n,c,y+i,x+j) * K(f,c,i,j)
+    }"""
+    slid = text_of(problem(lines, rand(2, 4, 9, 40), rand(4, 4, 3, 3)), machine=avx512)
+    assert "contraction" in slid
+    assert "? W : 0" not in slid, "most of the next line's window is there"
     near = replace(detect(), l2_bytes=64)
     shapes = [shape for shape in SHAPES if 0 not in shape]
     cases = [Case(batch(*shape), exact=False) for shape in shapes]
