@@ -11,7 +11,7 @@ Samples = Mapping[int, Sequence[float]]  # in ns per call, by row
 
 SAME = 1.01  # times the default's in other ways: more is slower
 _HOPE = 0.005  # times the first's: nobody who is not faster by so much wins
-_NEAR = 1.02  # times the fastest's: who is slower does not win
+_NEAR = 1.02  # times the fastest's that goes on: who is slower does not win
 _SURE = 2.2  # deviations of a fair coin: eight heads of nine, 22 of 31
 
 
@@ -20,9 +20,9 @@ def with_rivals(samples_ns: Samples, going: Sequence[int]) -> list[int]:
 
     Of a comparison call upon call.
     """
-    times_ns = {row: quantile_ns(new) for row, new in samples_ns.items() if new}
-    first, *others = samples_ns
-    fastest_ns = min((times_ns[row] for row in others if row in times_ns), default=math.inf)
+    first = next(iter(samples_ns))
+    times_ns = {row: quantile_ns(samples_ns[row]) for row in {first, *going} if samples_ns[row]}
+    fastest_ns = min((times_ns[row] for row in going if row != first), default=math.inf)
     if first not in times_ns or fastest_ns * (1 + _HOPE) >= times_ns[first]:
         return []
     return [row for row in going if row == first or times_ns[row] <= _NEAR * fastest_ns]

@@ -187,6 +187,9 @@ def test_a_comparison_goes_on_with_those_that_may_win_against_the_first() -> Non
     assert with_rivals(samples, [2, 1, 3]) == [2, 1, 3]
     assert with_rivals({1: samples[1], 4: [99.6] * 20, 5: samples[5]}, [1, 4, 5]) == []
     assert with_rivals({1: samples[1], 2: []}, [1]) == []
+    later = {1: [100.0] * 40, 2: [95.0] * 20, 3: [98.0] * 40}
+    assert with_rivals(later, [1, 3]) == [1, 3], "who has left is no measure for those who go on"
+    assert with_rivals(later, [1]) == []
 
 
 def test_pairs_are_compared_until_it_is_clear() -> None:
