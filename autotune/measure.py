@@ -66,9 +66,8 @@ class Measurement:
         self.log = TrialLog(problem, store, report)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
         self._next = _Batch()
-        self._ahead_s: list[
-            float
-        ] = []  # what each of its candidates took, the first with proposals
+        # what each of its candidates took, the first with the proposals
+        self._ahead_s: list[float] = []
 
     def __enter__(self) -> Measurement:
         try:

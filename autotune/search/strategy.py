@@ -97,10 +97,10 @@ class _Search:
         budget = self._budget
         first = list(start) or [self._space.default]
         leaders = self._leaders()
-        self._attempt(first, "start", len(first), lambda: (leaders, "model"))
+        origin, most = ("model", BATCH) if self._use_model else ("spread", 2 * BATCH)
+        self._attempt(first, "start", len(first), lambda: (leaders, origin))
         if not budget.is_spent:
-            most = BATCH if self._use_model else 2 * BATCH
-            self._attempt(leaders, "model" if self._use_model else "spread", most, self._children)
+            self._attempt(leaders, origin, most, self._children)
         patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
         idle = barren = 0
         while not budget.is_spent and idle < patience:

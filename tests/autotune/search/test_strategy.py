@@ -163,6 +163,21 @@ def test_what_is_drawn_ahead_is_part_of_the_next_batch_and_tried_once() -> None:
     assert found[0].time_ns == OPTIMUM_NS
 
 
+@pytest.mark.parametrize(("use_model", "origin"), [(True, "model"), (False, "spread")])
+def test_what_is_drawn_ahead_of_the_default_comes_from_where_the_next_batch_does(
+    use_model: bool, origin: str
+) -> None:
+    origins = list[str]()
+
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
+        origins.extend([origin, ahead()[1]])
+        return [Trial(c, surfaces.rugged(c)) for c in islice(configs, count)]
+
+    space = surfaces.space(surfaces.rugged)
+    search(space, measure, Budget(trials=BATCH), random.Random(0), use_model=use_model)
+    assert origins[:3] == ["start", origin, origin]
+
+
 def test_nothing_is_drawn_ahead_that_there_will_be_no_time_for() -> None:
     clock, drawn = surfaces.FakeClock(), list[int]()
     waiting: list[Config] = []
