@@ -218,12 +218,13 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term, told: int) -> Stmt
         run: Stmt = If(asked, steps(None), steps(None, fetches=False))
     elif not tile.pairs or (fetches_b and not strides.asks):  # it waits for memory, longer by twos
         run = steps(None if words is None else words.function)
-    elif strides.asks:  # but for b one step at most is left to the loop that fetches both
+    elif strides.asks:  # but for b one step at most is left to the loop that fetches what is asked
         split = Let(done, select(compare("!=", i64("b_ahead"), 0), c64(0), even))
-        far = Let(reached, select(compare("!=", a_ahead, 0), done, c64(0)))
-        run = block(
-            split, far, by_twos_fetching(reached), by_twos(done, reached), steps(None, done)
-        )
+        twos = by_twos(done)
+        if asks_a:
+            far = Let(reached, select(compare("!=", a_ahead, 0), done, c64(0)))
+            twos = block(far, by_twos_fetching(reached), by_twos(done, reached))
+        run = block(split, twos, steps(None, done))
     else:
         pairs = (by_twos_fetching if fetches_a else by_twos)(sub(depth, 1))
         run = block(pairs, steps(None, even, fetches=False) if told % 2 else None)

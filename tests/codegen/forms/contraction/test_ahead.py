@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.forms.contraction.library import Tiles
 from tcdsl.codegen.forms.contraction.problem import Term
-from tcdsl.codegen.loops.loopir import Vector
+from tcdsl.codegen.forms.contraction.register_tile import RegisterTile, Strides
+from tcdsl.codegen.forms.contraction.steps import k_loop
+from tcdsl.codegen.loops.loopir import Call, Vector
+from tcdsl.codegen.loops.walk import all_exprs, variables
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.host import detect
@@ -79,7 +83,7 @@ def test_few_registers_leave_no_time_to_fetch_rows() -> None:
         text = text_of(
             product(300, 101, 17), DIRECT if exact else PANELS, exact=exact, machine=NARROW
         )
-        assert "tc_prefetch(a +" not in text
+        assert not re.search(r"tc_prefetch\((a|there)\b", text)
         assert "1024 ? K : 0" not in text
 
 
@@ -135,7 +139,9 @@ def test_steps_by_twos_fetch_all_rows_of_the_next_tile_in_a_line() -> None:
     for name, lanes in ((FLOAT32, 16), (FLOAT64, 8)):
         library = Tiles(Vector(name, lanes), 32, shares=True).name
         text = compiler.emit_c(compiler.lower_library(library))
-        for x in (x for x in re.split(r"\nstatic ", text) if "pair += 2" in x):
+        kernels = [x for x in re.split(r"\nstatic ", text) if "pair += 2" in x]
+        assert kernels
+        for x in kernels:
             tile = re.search(r"tile_(\d+)x", x)
             assert tile is not None
             rows = int(tile[1])
@@ -149,11 +155,29 @@ def test_steps_by_twos_fetch_all_rows_of_the_next_tile_in_a_line() -> None:
 def test_rows_of_narrow_tiles_are_reached_from_one_address_in_each_step() -> None:
     name = Tiles(Vector(FLOAT32, 16), 32, shares=True).name
     kernels = re.split(r"\nstatic ", compiler.emit_c(compiler.lower_library(name)))
+    vectors = set()
     for x in kernels:
         if "pair += 2" in x:
             tile = re.search(r"tile_\d+x(\d)", x)
             assert tile is not None
+            vectors.add(int(tile[1]))
             assert ("tc_pin_address(a0);" in x) is (int(tile[1]) <= 2)
+    assert vectors >= {1, 2, 3}
+
+
+@pytest.mark.parametrize("asks", ["b", "ab"])
+def test_steps_by_twos_fetch_rows_only_where_they_are_asked_for(asks: Literal["b", "ab"]) -> None:
+    """12 rows by one vector are the only tile of 16 registers that goes by twos."""
+    tile = RegisterTile(12, 1, 8, FLOAT32, pairs=True)
+    loop = k_loop(tile, Strides(asks=asks), "product")
+    fetched = {
+        name
+        for e in all_exprs(loop)
+        if isinstance(e, Call) and e.function == "tc_prefetch"
+        for name in variables(e)
+    }
+    assert "b0" in fetched
+    assert ("there" in fetched) is ("a" in fetched) is (asks == "ab")
 
 
 @pytest.mark.parametrize("kind", [("square", "6x4"), ("product", "13x2"), ("product", "8x1")])
