@@ -185,7 +185,9 @@ class Measurement:
         proposing_s, *each_s = self._ahead_s or [0.0]
         emitting_s = sum(each_s) / max(1, len(each_s))
         later_s = emitting_s + _ALONE * (seconds - proposing_s)
-        self.budget.note_once(max(0.0, seconds - later_s / min(_CORES, os.cpu_count() or 1)))
+        self.budget.note_once(
+            max(0.0, seconds - later_s / min(_CORES, len(os.sched_getaffinity(0))))
+        )
 
     def _emit_ahead(self, ahead: Ahead | None) -> Callable[[], bool]:
         """Return what emits another candidate of the next batch; False when there are enough."""

@@ -138,9 +138,13 @@ class _Search:
     ) -> int:
         """Try at most so many; return how many there were that are no twins.
 
-        following : what the next batch is made of, by what is known when it is asked for.
+        following : what comes behind these, by what is known when it is asked for.
         """
         wanted, budget = most, self._budget
+
+        def more() -> tuple[Iterable[Config], str]:
+            return configs, origin
+
         while most > 0 and not budget.is_spent:
             count = budget.fitting(min(BATCH, most))
             if budget.trials_left is not None:
@@ -148,7 +152,7 @@ class _Search:
             drawn, self._carried = self._carried, []
             proposed = self._proposals(configs, drawn)
             begun = budget.clock()
-            ahead = functools.partial(self._ahead, count, following)
+            ahead = functools.partial(self._ahead, count, more if most > count else following)
             trials = self._measure(proposed, origin, count, ahead)
             self._seen.update((t.config, t) for t in trials)
             used = min(count, len(drawn) - sum(t.is_twin for t in trials))

@@ -178,6 +178,26 @@ def test_what_is_drawn_ahead_of_the_default_comes_from_where_the_next_batch_does
     assert origins[:3] == ["start", origin, origin]
 
 
+def test_what_is_drawn_ahead_of_the_rest_of_an_attempt_is_the_rest() -> None:
+    spread, found = list[Config](), list[tuple[str, str]]()
+    waiting: list[Config] = []
+
+    def measure(configs: Iterator[Config], origin: str, count: int, ahead: Ahead) -> list[Trial]:
+        batch = [*waiting, *islice(configs, count - len(waiting))]
+        spread.extend(batch if origin == "spread" else [])
+        drawn, of = ahead()
+        waiting[:] = list(drawn)
+        found.append((origin, of))
+        return [Trial(c, surfaces.rugged(c)) for c in batch]
+
+    space, rng = surfaces.space(surfaces.rugged), random.Random(0)
+    search(space, measure, Budget(trials=4 * BATCH), rng, use_model=False)
+    assert found[:3] == [("start", "spread"), ("spread", "spread"), ("spread", "evolution")]
+    of_both = {*space.spread(random.Random(0), 2 * BATCH)}
+    assert {*spread} <= of_both
+    assert len(spread) == 2 * BATCH
+
+
 def test_nothing_is_drawn_ahead_that_there_will_be_no_time_for() -> None:
     clock, drawn = surfaces.FakeClock(), list[int]()
     waiting: list[Config] = []
