@@ -164,6 +164,18 @@ def _with_alpha(plain: Op, scaled: Op) -> Slow:
     return summed
 
 
+def _numbers(kernel: str) -> TypeRule:
+    """Return the rule of what PyTorch divides and rounds: any numbers, but no bool by a bool."""
+
+    def of(operands: Operands) -> DType:
+        dtype = promote(operands)
+        if dtype is bool_:
+            raise not_for(f"{kernel}_cpu", dtype)
+        return dtype
+
+    return of
+
+
 def _ops_of_quotients(*, writes: bool) -> dict[str | None, Op]:
     """Return the op of each way to round quotients."""
 
@@ -179,8 +191,8 @@ def _ops_of_quotients(*, writes: bool) -> dict[str | None, Op]:
 
     return {
         None: op("div", floating),
-        "floor": op("div_floor", promote, "div_floor_integers"),
-        "trunc": op("div_trunc", promote, "div_trunc_integers"),
+        "floor": op("div_floor", _numbers("div_floor"), "div_floor_integers"),
+        "trunc": op("div_trunc", _numbers("div_trunc"), "div_trunc_integers"),
     }
 
 

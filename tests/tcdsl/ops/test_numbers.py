@@ -115,6 +115,14 @@ def test_integers_by_zero_are_an_error(name: str, dtype: str) -> None:
     assert divided(tc.zeros(0, dtype=tc.int64), 0).tolist() == []
 
 
+@pytest.mark.parametrize("name", ["//", "trunc"])
+def test_quotients_of_bools_are_not_rounded(name: str) -> None:
+    x = tc.tensor([True])
+    with pytest.raises(NotImplementedError, match=r"^\"div_\w+_cpu\" not implemented for 'Bool'$"):
+        DIVISIONS[name](x, x)
+    assert DIVISIONS[name](x, 2).tolist() == [0]
+
+
 @pytest.mark.torch
 @sampled("dtype", ["int16", "int8", "int32", "int64", "uint8"], keep=1)
 def test_integers_are_divided_as_by_torch(dtype: str) -> None:
