@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.ahead import next_b
+from tcdsl.codegen.forms.contraction.block import only_pass
 from tcdsl.codegen.forms.contraction.blocking import PANEL, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Panel
-from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST
-from tcdsl.codegen.forms.contraction.tiles import DepthPass, TaskBlock, one_tile, origins
+from tcdsl.codegen.forms.contraction.tiles import TaskBlock, one_tile, origins
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Stmt
 
@@ -49,13 +49,11 @@ def _tasks(panel: Panel, g: Blocking, kernels: Kernels, x: Extents) -> Stmt:
     counts = [(f"at_{i.name}", panel.size(i.extent)) for i in outer]
     digits, first, behind_it = where.counted(task, counts)
     at = {i.name: digit for i, digit in zip(outer, digits, strict=True)}
-    goes_on = (panel.finish.resumes and not panel.waits) or panel.base is not None
-    now = DepthPass(none, x.k, b.c64(LAST if goes_on else FIRST | LAST))
     b_ahead = next_b(panel, kernels.machine)
     block = TaskBlock(at, b.c64(1), none, none, x.m, x.n, none, b_ahead=b_ahead)
     vectors = once.let("vectors", b.ceil_div(x.n, panel.lanes))
     place = (none, none, x.m, x.n)
     direct = replace(g, pack_a=none, pack_b=none)
-    tile = one_tile(panel, direct, kernels, block, now, place, vectors)
+    tile = one_tile(panel, direct, kernels, block, only_pass(panel, x), place, vectors)
     nest = b.loop(task, b.BEGIN, b.END, where.stmts, origins(panel, at), *tile, behind_it)
     return b.block(once.stmts, first, nest)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcdsl.codegen.forms.contraction.blocking import AHEAD, Blocking
+from tcdsl.codegen.forms.contraction.blocking import AHEAD, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, joiner_name, packer_name
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.packer import Packer, packer_params
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
-from tcdsl.codegen.forms.contraction.register_tile import WIDENS
+from tcdsl.codegen.forms.contraction.register_tile import FIRST, LAST, WIDENS
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,
@@ -51,6 +51,12 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.grammar.types.dtypes import UINT16
 
 _LOOKED_AT = 8 * TILED_COLUMNS  # columns of panels that are packed before they are looked at
+
+
+def only_pass(panel: Panel, x: Extents) -> DepthPass:
+    """Return the pass over all of k, which begins at zero or goes on from what there is."""
+    goes_on = panel.resumes or panel.base is not None
+    return DepthPass(b.c64(0), x.k, b.c64(LAST if goes_on else FIRST | LAST))
 
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:

@@ -106,6 +106,11 @@ class Panel:
         return self.has_stage or (not self.fuses and (self.finish.overwrites or narrows))
 
     @property
+    def resumes(self) -> bool:
+        """Whether sums go on from what the output holds; where they wait, the last pass adds it."""
+        return self.finish.resumes and not self.waits
+
+    @property
     def has_pass(self) -> bool:
         """Whether finished tiles are gone through once more."""
         return not self.fuses and self.has_work

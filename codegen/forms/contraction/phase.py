@@ -14,7 +14,14 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.ahead import goes_past
 from tcdsl.codegen.forms.contraction.alone import where_alone
-from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing, staying
+from tcdsl.codegen.forms.contraction.block import (
+    kept_panels,
+    one_pass,
+    only_pass,
+    packer_of,
+    packing,
+    staying,
+)
 from tcdsl.codegen.forms.contraction.blocking import AHEAD, DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
@@ -293,9 +300,7 @@ def _walk(
     )
 
 
-def _ragged_passes(
-    panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, *, resumes: bool
-) -> Stmt:
+def _ragged_passes(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock) -> Stmt:
     """Return the passes along the values of k that some row of a task has."""
     head, low, high = Depths(panel, block.at).hull(block.m0, block.rows)
     k0 = panel.var("k0")
@@ -303,7 +308,7 @@ def _ragged_passes(
     deep = where.let("depth", b.min64(g.kc, b.sub(high, k0)))
     last = b.select(b.compare(">=", b.add(k0, deep), high), b.c64(LAST), b.c64(0))
     first = b.select(b.compare("==", k0, low), b.c64(FIRST), b.c64(0))
-    flags = where.let("flags", last if resumes else Bin("|", first, last, I64))
+    flags = where.let("flags", last if panel.resumes else Bin("|", first, last, I64))
     body = one_pass(panel, g, kernels, block, DepthPass(k0, deep, flags))
     return b.block(head, b.loop(k0, low, b.max64(high, 1), where.stmts, body, step=g.kc))
 
@@ -311,13 +316,10 @@ def _ragged_passes(
 def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return the passes along k of a task: pack, then walk the register tiles."""
     k, depth = b.value_of(x.k), b.value_of(g.kc)
-    resumes = panel.finish.resumes and not panel.waits  # there the last pass adds what c holds
     if panel.problem.statement.is_ragged:
-        return _ragged_passes(panel, g, kernels, block, resumes=resumes)
+        return _ragged_passes(panel, g, kernels, block)
     if k is not None and depth is not None and depth >= k:
-        goes_on = resumes or panel.base is not None  # from which the only pass goes on
-        flags = LAST if goes_on else FIRST | LAST
-        return one_pass(panel, g, kernels, block, DepthPass(b.c64(0), x.k, b.c64(flags)))
+        return one_pass(panel, g, kernels, block, only_pass(panel, x))
     k0 = panel.var("k0")
     where = Lets(panel.var)
     deep = where.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
@@ -326,7 +328,7 @@ def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Task
         is_first = b.all_of(is_first, b.compare("<", b.add(k0, deep), x.k))
     last = b.select(is_last, b.c64(LAST), b.c64(0))
     first = b.select(is_first, b.c64(FIRST), b.c64(0))
-    bits = last if resumes else Bin("|", first, last, I64)
+    bits = last if panel.resumes else Bin("|", first, last, I64)
     body = one_pass(panel, g, kernels, block, DepthPass(k0, deep, where.let("flags", bits)))
     # without any k the sum is zero, and is stored: there is always one pass
     return b.loop(k0, 0, b.max64(x.k, 1), where.stmts, body, step=g.kc)
