@@ -172,6 +172,8 @@ def _sides(ctx: Context, s: Stencil, read: typed.Read, place: Place) -> tuple[_S
 class FramedNest(StencilNest):
     """The nest of a stencil in a frame."""
 
+    hangs_on_cut_alone = False
+
     def __init__(self, ctx: Context, stencil: Stencil, cut: Cut, frame: Frame) -> None:
         super().__init__(ctx, stencil, cut)
         self.frame = frame
@@ -184,11 +186,6 @@ class FramedNest(StencilNest):
         dtype = ctx.operands.memory_dtype(frame.read.tensor)
         place = Place(name, terms, Size.const(0))
         self.walk.framing = Framing(frame.read, place, b.pointer(name, dtype), dtype)
-
-    def once(self, given: tuple[Expr, ...], make: Callable[[], Stmt]) -> Stmt:
-        """Return what make returns: it hangs on more than the cut."""
-        del given
-        return make()
 
     def workspace(self) -> Expr:
         """Return the bytes of the frame."""

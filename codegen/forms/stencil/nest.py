@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import ClassVar
 
 from tcdsl.codegen.forms.base.planned import Plan, Planned
 from tcdsl.codegen.forms.stencil.inside import has_no_rest, has_parts_of
@@ -23,6 +24,8 @@ from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Return, Stmt, Var
 
 class StencilNest(StencilLines):
     """The nest of one stencil."""
+
+    hangs_on_cut_alone: ClassVar[bool] = True  # what it is, beside its stencil
 
     # ---- units
 
@@ -65,6 +68,8 @@ class StencilNest(StencilLines):
         A tuner asks for it again and again: it is half of what it takes to lower a stencil.
         given : what the statements speak of beside the indices.
         """
+        if not self.hangs_on_cut_alone:
+            return make()
         walk = self.walk
         is_full = b.c64(self.row is not None and self._are_rows_full())
         cut = replace(self.cut, unit_rows=is_full)

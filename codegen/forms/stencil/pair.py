@@ -8,7 +8,7 @@ Where all lanes are inside of the borders of both. Elsewhere each stores its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.stencil.inside import strictest
@@ -62,6 +62,8 @@ class PairNest(StencilNest):
     other: the one whose elements lie behind those of the first.
     """
 
+    hangs_on_cut_alone = False
+
     def __init__(self, first: Piece, other: Piece, cut: Cut, names: Names | None = None) -> None:
         super().__init__(first.ctx, first.stencil, cut, names)
         self.other = StencilNest(other.ctx, other.stencil, cut, self.walk.names)
@@ -70,11 +72,6 @@ class PairNest(StencilNest):
         self.bounds = strictest((*self.bounds, *self.other.bounds, end))
         self.rows_go_back = self.rows_go_back and self.other.rows_go_back
         self.goes_back = self.rows_go_back
-
-    def once(self, given: tuple[Expr, ...], make: Callable[[], Stmt]) -> Stmt:
-        """Return what make returns: it hangs on more than the cut."""
-        del given
-        return make()
 
     def workspace(self) -> Expr:
         """Return the bytes of the workspace that blocks of either need."""
