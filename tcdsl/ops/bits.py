@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tcdsl.core import Op, Tensor, operator
-from tcdsl.core.dtypes import DType
-from tcdsl.ops.rules import Operands, TypeRule, broadcast, not_for, promote
+from tcdsl.ops.rules import TypeRule, broadcast, only, promote
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -12,14 +11,7 @@ ops = Family(__file__)
 
 def _whole(kernel: str) -> TypeRule:
     """Return the rule of the type that holds all operands, which are no floats."""
-
-    def rule(operands: Operands) -> DType:
-        dtype = promote(operands)
-        if dtype.is_floating_point:
-            raise not_for(kernel, dtype)
-        return dtype
-
-    return rule
+    return only(kernel, (0, 1), promote)
 
 
 def _of_two(name: str, kernel: str, text: str | None = None) -> Op:

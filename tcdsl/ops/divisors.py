@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tcdsl.core import Op, Tensor
-from tcdsl.core.dtypes import DType
-from tcdsl.ops.rules import Operands, TypeRule, broadcast, not_for, promote
+from tcdsl.ops.rules import TypeRule, broadcast, only, promote
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
@@ -17,14 +16,7 @@ _STEPS = {7: 13, 10: 17, 15: 24, 24: 37, 31: 47, 52: 77, 63: 93}
 
 def _whole(name: str) -> TypeRule:
     """Return the rule of the type that holds all operands, which are integers."""
-
-    def rule(operands: Operands) -> DType:
-        dtype = promote(operands)
-        if dtype.category != 1:
-            raise not_for(f"{name}_cpu", dtype)
-        return dtype
-
-    return rule
+    return only(f"{name}_cpu", (1,), promote)
 
 
 _greatest = ops.op("greatest", types=promote, shape=broadcast, vjp=None)

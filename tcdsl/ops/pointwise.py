@@ -23,6 +23,7 @@ from tcdsl.ops.rules import (
     floating,
     floats,
     not_for,
+    only,
     promote,
     same,
 )
@@ -166,14 +167,7 @@ def _with_alpha(plain: Op, scaled: Op) -> Slow:
 
 def _numbers(kernel: str) -> TypeRule:
     """Return the rule of what PyTorch divides and rounds: any numbers, but no bool by a bool."""
-
-    def of(operands: Operands) -> DType:
-        dtype = promote(operands)
-        if dtype is bool_:
-            raise not_for(f"{kernel}_cpu", dtype)
-        return dtype
-
-    return of
+    return only(f"{kernel}_cpu", (1, 2), promote)
 
 
 def _ops_of_quotients(*, writes: bool) -> dict[str | None, Op]:

@@ -9,7 +9,7 @@ result is the compiler's to find.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from tcdsl.core import Tensor, dtypes
@@ -184,15 +184,21 @@ def check_floats(kernel: str, dtype: DType) -> None:
         raise not_for(kernel, dtype)
 
 
-def floats(kernel: str, rule: TypeRule = same) -> TypeRule:
-    """Return a rule of a kernel, as PyTorch names it, that is of floats only."""
+def only(kernel: str, categories: Collection[int], rule: TypeRule) -> TypeRule:
+    """Return a rule of a kernel, as PyTorch names it, that is of some categories of types."""
 
-    def rule_of_floats(operands: Operands) -> DType:
+    def rule_of_some(operands: Operands) -> DType:
         dtype = rule(operands)
-        check_floats(kernel, dtype)
+        if dtype.category not in categories:
+            raise not_for(kernel, dtype)
         return dtype
 
-    return rule_of_floats
+    return rule_of_some
+
+
+def floats(kernel: str, rule: TypeRule = same) -> TypeRule:
+    """Return a rule of a kernel, as PyTorch names it, that is of floats only."""
+    return only(kernel, (2,), rule)
 
 
 def same_as(words: str) -> TypeRule:
