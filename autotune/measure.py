@@ -6,7 +6,6 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 
@@ -31,7 +30,7 @@ from tcdsl.grammar.text.errors import ScheduleError
 
 _FEWEST_ROUNDS = 2  # of a batch that is timed when the time is over
 _ALONE = 0.4  # of the first compilation: the rest, imports and a compiler's start, all share
-_CORES = 2  # that later trials keep busy, where there are so many
+_JOBS = 2  # that later trials keep busy, where there are so many
 
 
 @dataclass(slots=True)
@@ -185,9 +184,8 @@ class Measurement:
         proposing_s, *each_s = self._ahead_s or [0.0]
         emitting_s = sum(each_s) / max(1, len(each_s))
         later_s = emitting_s + _ALONE * (seconds - proposing_s)
-        self.budget.note_once(
-            max(0.0, seconds - later_s / min(_CORES, len(os.sched_getaffinity(0))))
-        )
+        jobs = min(_JOBS, self.problem.builder.jobs)
+        self.budget.note_once(max(0.0, seconds - later_s / jobs))
 
     def _emit_ahead(self, ahead: Ahead | None) -> Callable[[], bool]:
         """Return what emits another candidate of the next batch; False when there are enough."""

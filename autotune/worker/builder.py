@@ -33,6 +33,10 @@ class Built:
 class Builder(Protocol):
     """What compiles the candidates of a problem."""
 
+    @property
+    def jobs(self) -> int:
+        """How many compilers run at a time."""
+
     def build(
         self,
         sources: Iterable[Emitted],

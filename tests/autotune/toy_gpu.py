@@ -182,6 +182,8 @@ def _floats(address: int) -> Array:
 class ToyCompiler:
     """A builder whose machine code is the kind and the time."""
 
+    jobs: int = 1
+
     def build(
         self,
         sources: Iterable[Emitted],

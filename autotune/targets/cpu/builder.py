@@ -38,6 +38,11 @@ class SharedObjects:
 
     compile: Compile
 
+    @property
+    def jobs(self) -> int:
+        """How many compilers run at a time."""
+        return usable_cores()
+
     def build(
         self,
         sources: Iterable[Emitted],
@@ -51,7 +56,7 @@ class SharedObjects:
         with it: when the time is over, or the user wants no more.
         """
         left = threading.Event()
-        jobs = usable_cores()
+        jobs = self.jobs
         share = min(UNIT, max(1, -(-count // jobs)))
         numbered = iter(enumerate(sources))
         units = iter(lambda: list(itertools.islice(numbered, share)), [])

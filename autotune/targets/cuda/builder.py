@@ -48,6 +48,11 @@ class Cubins:
     gpu: Gpu
     sizes: Mapping[str, int]
 
+    @property
+    def jobs(self) -> int:
+        """How many compilers run at a time."""
+        return default_jobs()
+
     def build(
         self,
         sources: Iterable[Emitted],
@@ -56,7 +61,7 @@ class Cubins:
         meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source, in the order in which compilers end."""
-        pool = ThreadPoolExecutor(min(default_jobs(), max(count, 1)))
+        pool = ThreadPoolExecutor(min(self.jobs, max(count, 1)))
         try:
             running: dict[Future[Built | Failure], int] = {}
             for number, source in enumerate(sources):  # emits one while others compile
