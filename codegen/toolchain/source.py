@@ -13,7 +13,8 @@ from tcdsl.codegen.toolchain.contentfile import stem
 from tcdsl.grammar.text.dataclass import dataclass
 
 # What finds nothing in kernels that are all vectors in unrolled loops, but takes gcc a third of the
-# time for them: their loops have the same instructions without it. `prelude.h` has the same list.
+# time for them: their loops have the same instructions without it. `prelude.h` has this list too,
+# but for ranges of values.
 SPARED: Mapping[Kind, tuple[str, ...]] = {
     "gcc": (
         "-fno-schedule-insns2",
