@@ -30,6 +30,16 @@ _LONGEST = 24  # groups that are joined: each length is tried, and costs its squ
 def partitions(program: Program, *, chains: Sizes | None = None) -> tuple[Partition, ...]:
     """Return the partitions worth trying, the default first; no two are equal.
 
+    Their names, which configs have, from most to least that is fused:
+
+    - crossed: as chained, and rows with the folds across them are one group
+    - chained: as fused, and a product, rows of what it leaves and a product of these are one group
+    - fused: all that `gather` joins
+    - copies: as fused, but contractions read a padded copy of what they pad
+    - epilogues: what shares rows stays apart, contractions have their paddings and epilogues
+    - inlined: pointwise producers are in their consumers, nothing else is joined
+    - separate: each statement is alone
+
     chains: the sizes at which products with rows between them may be one group, and rows with folds
     across them; None: no form takes such groups.
     """

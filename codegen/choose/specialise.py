@@ -130,9 +130,16 @@ def _decided(program: Program, spec: Spec) -> Program:
 def rewritten(
     program: Program, spec: Spec, machine: Machine | Gpu, *, far: bool = False
 ) -> Program:
-    """Return a program without what is decided, products in pairs, on the CPU rows as scans.
+    """Return a program as configs and groups number its statements: rewritten, in this order.
 
-    And triangular folds as folds of whole rows, unless rows are too far apart for that.
+    - Conditions and checks that known sizes answer are gone (`decided`, `proved`).
+    - CPU: triangular folds are folds of whole rows (`masked`), unless they are ``far``, too long
+      for the int32 in which that asks.
+    - Products are in pairs (`in_pairs`), and before the loop that they do not hang on
+      (`distributed`).
+    - CPU: weights of windows over halves go by float32 (`widened`), paddings of halves stay halves
+      (`narrowed`); at exact sizes some products are in two steps (`parted`); loops along a row are
+      scans (`along_rows`).
 
     All follow from the program and the specialisation, as do the statements that a config speaks
     of: the order of pairs from its sizes or those that stand for all, rows from its layouts.

@@ -96,7 +96,7 @@ class Executables:
             return None
 
     def is_served_alike(self, compiled: Compiled, sizes: Mapping[str, Any]) -> bool:
-        """Whether sizes for which no call has to compile get this executable; see `Variant`."""
+        """Whether sizes get this executable, if no call has to compile: `Variant.served_alike`."""
         with self._lock:
             for regime, one in self._generic.get(compiled.spec, ()):
                 if regime.holds(sizes):

@@ -49,9 +49,9 @@ class ForAll:
     spec: str
 
 
-_Values = tuple[tuple[str, int], ...]  # of sizes
-_Sizes = tuple[_Values, tuple[str, ...]]  # and those that are left open
-_BySizes = Mapping[_Sizes, Sequence[object]]
+_Sizes = tuple[tuple[str, int], ...]
+_Key = tuple[_Sizes, tuple[str, ...]]  # and the names of those that are left open
+_BySizes = Mapping[_Key, Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Index:
             if (spec, one) not in given:
                 yield spec, one
 
-    def with_own(self, spec: Spec) -> Iterator[_Values]:
+    def with_own(self, spec: Spec) -> Iterator[_Sizes]:
         """Yield the sizes, of these layouts, that have executables of their own.
 
         They are without those that these leave open.
@@ -189,13 +189,13 @@ class Index:
         return found.kind, found.version, found.isa_key, *Source(self.name, "").all_flags(found)
 
 
-def _key_of(spec: Spec) -> _Sizes:
+def _key_of(spec: Spec) -> _Key:
     return spec.sizes or (), spec.open
 
 
 def _by_sizes(values: Iterable[object]) -> _BySizes:
     """Return what is said of sizes, in the order in which it was."""
-    found: dict[_Sizes, list[object]] = {}
+    found: dict[_Key, list[object]] = {}
     for value in values:
         match value:
             case [[*sizes], [*names], [*what]] if all(isinstance(n, str) for n in names):

@@ -78,7 +78,8 @@ class Meanwhile(OwnSizes):
     ) -> Compiled | None:
         """Return what serves these sizes where others came first, on the CPU.
 
-        is_short: None where a compiler takes far longer for it than for that of some sizes.
+        is_short: compile it only where a compiler takes about as long for it as for that of some
+        sizes; else nothing is compiled, and None returned.
         """
         with self._lock, stack_for(self.name):
             spec = self._for_all(layouts, is_small=False)
@@ -147,10 +148,10 @@ class Meanwhile(OwnSizes):
         """
         if not self.has_windows():
             return None
-        common = self._made.at_hand(spec, sizes, self.signature.sizes)
         like = self._left_open(exact)
         if like in self._general:
             return None
+        common = self._made.at_hand(spec, sizes, self.signature.sizes)
         if common is None and spec not in self._asides:
             return None
         found, suited = self._own_at_hand(exact)

@@ -127,7 +127,7 @@ class RankFree:
             return self._first == call and not self.serves_first(view)
 
     def is_served_alike(self, compiled: Compiled, extents: Sequence[Any]) -> bool:
-        """Whether operands of these extents, walked alike, get this executable; see `Variant`."""
+        """Whether extents that are walked alike get this executable: see `Variant.served_alike`."""
         with self._lock:
             for ranks, made in self._by_ranks.items():
                 if made.compiled.get((compiled.spec, compiled.config)) is compiled:

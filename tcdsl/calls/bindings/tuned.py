@@ -18,10 +18,10 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import records
 
-_GAIN = 0.99  # times the default's: more is no gain
-
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import Shipped
+
+_GAIN = 0.99  # times the default's: more is no gain
 
 
 def tuned_config(
