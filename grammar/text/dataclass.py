@@ -1,11 +1,12 @@
-"""Dataclasses whose methods are compiled once they have been used a few times.
+"""Dataclasses whose methods are made once they have been used a few times.
 
 ``dataclasses.dataclass`` compiles six functions for a class, which takes half a millisecond: of the
 two hundred classes of a first call many never have an instance, and most are never compared, hashed
-or shown. Here what it would compile then is compiled when somebody asks for it, and what a few
-objects ask for is done without; fields, defaults and slots the standard library still finds, but
-for plain frozen classes, as nearly all are, of which it takes twice as long. All else is as there,
-but that an object is equal to itself without a look at its fields, as tuples of them are.
+or shown. Here what it would compile then is made when somebody asks for it, most of it of code that
+`methods.py` has, and what a few objects ask for is done without; fields, defaults and slots the
+standard library still finds, but for plain frozen classes, as nearly all are, of which it takes
+twice as long. All else is as there, but that an object is equal to itself without a look at its
+fields, as tuples of them are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from reprlib import recursive_repr
 from threading import RLock
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
+
+from tcdsl.grammar.text import methods
 
 OFTEN = 5  # uses of a method, from which on it is worth being compiled: most have one or two
 Fields = tuple[dataclasses.Field[Any], ...]
@@ -225,7 +228,7 @@ def _of(cls: Class, name: str, method: Any) -> Any:
     return method
 
 
-# ---- methods that are compiled
+# ---- methods with a code of their own
 
 
 class _Factory:
@@ -239,6 +242,39 @@ _FACTORY = _Factory()
 
 
 def _init(cls: Class, fields: Fields, frozen: bool, slots: bool) -> Method:
+    method = _init_known(cls, fields) if slots else None
+    if method is None:
+        method = _init_of_text(cls, fields, frozen, slots)
+    method.__annotations__ = {f.name: f.type for f in fields if f.init} | {"return": None}
+    return method
+
+
+def _init_known(cls: Class, fields: Fields) -> Method | None:
+    """Return the method of a class with slots that does nothing but set them to what it is given.
+
+    None for another one: only the texts of these differ in the number of fields alone.
+    """
+    missing = dataclasses.MISSING
+    if len(fields) >= len(methods.INIT) or hasattr(cls, "__post_init__"):
+        return None
+    if not all(f.init and f.default_factory is missing for f in fields):
+        return None
+    by_name = [f for f in fields if f.kw_only]
+    given = [f for f in fields if not f.kw_only]
+    names = [f.name for f in (*given, *by_name)]
+    code = methods.INIT[len(fields)].__code__.replace(
+        co_argcount=1 + len(given), co_kwonlyargcount=len(by_name)
+    )
+    return _made(
+        code,
+        names,
+        {f"s{n}": getattr(cls, name).__set__ for n, name in enumerate(names)},
+        [f.default for f in given if f.default is not missing],
+        {f.name: f.default for f in by_name if f.default is not missing},
+    )
+
+
+def _init_of_text(cls: Class, fields: Fields, frozen: bool, slots: bool) -> Method:
     missing, post = dataclasses.MISSING, "__post_init__"
     known: dict[str, Any] = {"_missing": _FACTORY}
     given, by_name, lines = ["self"], list[str](), list[str]()
@@ -281,25 +317,30 @@ def _init(cls: Class, fields: Fields, frozen: bool, slots: bool) -> Method:
         lines.append(f"self.{post}()")
     if by_name:
         given += ["*", *by_name]
-    names = [f.name for f in fields]
-    method = _made(given, lines or ["pass"], names, known, defaults, defaults_by_name)
-    method.__annotations__ = {f.name: f.type for f in fields if f.init} | {"return": None}
-    return method
+    code = _code(given, lines or ["pass"])
+    return _made(code, [f.name for f in fields], known, defaults, defaults_by_name)
 
 
 def _eq(fields: Sequence[Any]) -> Method:
-    mine, theirs = (_tuple(x, len(fields)) for x in ("self", "other"))
-    lines = (
-        "if self is other: return True",
-        f"if self.__class__ is other.__class__: return {mine} == {theirs}",
-        "return NotImplemented",
-    )
-    return _made(["self", "other"], lines, [f.name for f in fields])
+    if len(fields) < len(methods.EQ):
+        code = methods.EQ[len(fields)].__code__
+    else:
+        mine, theirs = (_tuple(x, len(fields)) for x in ("self", "other"))
+        lines = (
+            "if self is other: return True",
+            f"if self.__class__ is other.__class__: return {mine} == {theirs}",
+            "return NotImplemented",
+        )
+        code = _code(["self", "other"], lines)
+    return _made(code, [f.name for f in fields])
 
 
 def _hash(fields: Sequence[Any]) -> Method:
-    lines = [f"return hash({_tuple('self', len(fields))})"]
-    return _made(["self"], lines, [f.name for f in fields])
+    if len(fields) < len(methods.HASH):
+        code = methods.HASH[len(fields)].__code__
+    else:
+        code = _code(["self"], [f"return hash({_tuple('self', len(fields))})"])
+    return _made(code, [f.name for f in fields])
 
 
 def _tuple(of: str, count: int) -> str:
@@ -307,23 +348,22 @@ def _tuple(of: str, count: int) -> str:
 
 
 def _made(
-    parameters: Sequence[str],
-    lines: Sequence[str],
+    code: CodeType,
     names: Sequence[str],
     known: dict[str, Any] | None = None,
     defaults: Sequence[Any] = (),
     defaults_by_name: dict[str, Any] | None = None,
 ) -> Method:
-    """Return a function of a text in which fields are called f0, f1, ...
+    """Return a function of a code in which fields are called f0, f1, ...
 
-    Most classes of as many fields share their texts, which take a third of a millisecond each to be
-    compiled; then a function has the code of one with the names of its fields in it.
+    names: of these fields. known: the globals of the code.
     """
-    code = _code(f"def method({', '.join(parameters)}):\n  " + "\n  ".join(lines))
     own = {f"f{n}": name for n, name in enumerate(names)}
     code = code.replace(
-        co_varnames=tuple([own.get(x, x) for x in code.co_varnames]),
+        co_varnames=tuple([own.get(x, _PARAMETERS.get(x, x)) for x in code.co_varnames]),
         co_names=tuple([own.get(x, x) for x in code.co_names]),
+        co_filename=_FILE,
+        co_name="method",
     )
     names_outside = {"__builtins__": builtins, **(known or {})}  # as of any module, say debuggers
     method = FunctionType(code, names_outside, "method", tuple(defaults))
@@ -331,9 +371,18 @@ def _made(
     return method
 
 
+_FILE = "<methods of a dataclass>"
+_PARAMETERS = {"x": "self", "y": "other"}  # of functions whose code is known
+
+
+def _code(parameters: Sequence[str], lines: Sequence[str]) -> CodeType:
+    """Return the code of a text, which classes with as many fields share with luck."""
+    return _compiled(f"def method({', '.join(parameters)}):\n  " + "\n  ".join(lines))
+
+
 @cache
-def _code(text: str) -> CodeType:
-    module = compile(text, "<methods of a dataclass>", "exec")  # no values are in it
+def _compiled(text: str) -> CodeType:
+    module = compile(text, _FILE, "exec")  # no values are in it
     return next(x for x in module.co_consts if isinstance(x, CodeType))
 
 

@@ -380,3 +380,49 @@ def test_an_object_is_equal_to_itself_and_to_no_other_nan() -> None:
     assert one == one
     assert one == Held(nan)  # the same object inside, as in tuples
     assert one != Held(float("nan"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 13, 14, 20])
+@pytest.mark.parametrize("by_name", [0, 1, 2])
+def test_methods_of_any_number_of_fields_are_those_of_the_standard_library(
+    monkeypatch: pytest.MonkeyPatch, count: int, by_name: int
+) -> None:
+    """Names that the known code has itself are among those of the fields."""
+    monkeypatch.setattr(ours, "OFTEN", 0)
+    names = ["y", "x", "s0", "hash", "f0", "other", *(f"g{n}" for n in range(count))][:count]
+    seen = []
+    for dataclass in (dataclasses.dataclass, ours.dataclass):
+        given: dict[str, Any] = {"__doc__": "Many.", "__annotations__": dict.fromkeys(names, int)}
+        for n, name in enumerate(names):
+            if n < by_name:  # the first ones, whose parameters come last
+                given[name] = dataclasses.field(kw_only=True, default=n)
+            elif n == count - 1:
+                given[name] = 5
+        kind: Any = dataclass(frozen=True, slots=True)(type("Many", (), given))
+        one, like, other = (
+            kind(**{name: k + n for n, name in enumerate(names)}) for k in (3, 3, 4)
+        )
+        least = [*range(max(0, count - by_name - 1))]
+        by_default = kind(*least)
+        seen.append(
+            (
+                repr(one), one == like, one == other, one == 1, hash(one) == hash(like), hash(one),
+                repr(by_default), str(inspect.signature(kind)), kind.__init__.__annotations__,
+                refusal(lambda: kind(*range(count + 1))),  # noqa: B023
+                refusal(lambda: kind(nothing=1)),  # noqa: B023
+            )
+        )  # fmt: skip
+    assert seen[0] == seen[1]
+
+
+def test_plain_ones_compile_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> Any:
+        raise AssertionError(text)
+
+    monkeypatch.setattr(ours, "_compiled", refuse)
+    monkeypatch.setattr(ours, "OFTEN", 0)
+    one, like = (frozen(ours.dataclass)(1) for _ in range(2))
+    assert one != like, "of another class"
+    assert (one == type(one)(1, named=7), hash(one)) == (True, hash(like))
+    with pytest.raises(AssertionError, match="f0"):
+        derived(ours.dataclass)(1)  # which does more than to set what it is given
