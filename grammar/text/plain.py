@@ -25,12 +25,13 @@ from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.source import Source, Span
 from tcdsl.grammar.text.unread import Unread
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _DIGITS = re.compile(r"-?[0-9A-Za-z.+-]*").fullmatch  # of a literal, as they were typed
 
 
 def _identifier(value: object) -> object:
-    return _if(isinstance(value, str) and _IDENTIFIER(value), value)
+    if type(value) is str and value.isascii() and value.isidentifier():
+        return value
+    return _if(False, value)
 
 
 def _digits(value: object) -> object:
@@ -136,7 +137,44 @@ _FIELDS: Mapping[type[n.Node], Mapping[str, Any]] = {
     },
     n.Program: {"defs": _Parts(n.Def, many=True)},
 }
-_CLASSES = {cls.__name__: (cls, tuple(fields.items())) for cls, fields in _FIELDS.items()}
+
+
+class _Shape:
+    """Where the fields of a class stand in its list, so that a node is made without a search.
+
+    words, places, later: names and where each stands. parts: those of nodes, the last one first,
+    since it was built last, and where it stands how many there are; None where there is one.
+    """
+
+    __slots__ = ("cls", "later", "length", "parts", "places", "words")
+
+    def __init__(self, cls: type[n.Node], fields: Mapping[str, Any]) -> None:
+        self.cls = cls
+        self.words: list[tuple[str, Callable[[object], object], int]] = []
+        self.places: list[tuple[str, int]] = [("span", 1)]
+        self.later: list[tuple[str, int]] = []
+        self.parts: list[tuple[str, _Parts, int | None]] = []
+        at = 3
+        for name, kind in fields.items():
+            if kind is _PLACE:
+                self.places.append((name, at))
+                at += 2
+                continue
+            if kind is _LATER:
+                self.later.append((name, at))
+            elif not isinstance(kind, _Parts):
+                self.words.append((name, kind, at))
+            elif kind.many or kind.may_be_none:
+                self.parts.append((name, kind, at))
+            else:
+                self.parts.append((name, kind, None))
+                continue
+            at += 1
+        self.parts.reverse()
+        self.length = at
+
+
+_SHAPES = {cls.__name__: _Shape(cls, fields) for cls, fields in _FIELDS.items()}
 
 
 def plain(program: n.Program) -> list[list[Any]] | None:
@@ -233,29 +271,19 @@ def _build(
     instead: Callable[[], n.Program] | None,
 ) -> None:
     """Put a node behind those that were built, in the place of its parts."""
-    cls, fields = _CLASSES[item[0]]
-    found: dict[str, Any] = {"span": _place(item, 1, source)}
-    at, parts = 3, []
-    for name, kind in fields:
-        if kind is _PLACE:
-            found[name] = _place(item, at, source)
-            at += 2
-        elif kind is _LATER:
-            found[name] = _unread(item[at], source, item[1], instead)
-            at += 1
-        elif not isinstance(kind, _Parts):
-            found[name] = kind(item[at])
-            at += 1
-        elif kind.many or kind.may_be_none:
-            parts.append((name, kind, item[at]))
-            at += 1
-        else:
-            parts.append((name, kind, 1))
-    if at != len(item):
+    shape = _SHAPES[item[0]]
+    if len(item) != shape.length:
         raise ValueError("it is a node of another length")
-    for name, kind, count in reversed(parts):  # the last part stands last
-        found[name] = _taken(kind, count, built)
-    built.append(cls(**found))
+    found: dict[str, Any] = {}
+    for name, at in shape.places:
+        found[name] = _place(item, at, source)
+    for name, check, at in shape.words:
+        found[name] = check(item[at])
+    for name, at in shape.later:
+        found[name] = _unread(item[at], source, item[1], instead)
+    for name, kind, place in shape.parts:
+        found[name] = _taken(kind, 1 if place is None else item[place], built)
+    built.append(shape.cls(**found))
 
 
 def _unread(
@@ -285,12 +313,18 @@ def _taken(kind: _Parts, count: object, built: list[n.Node]) -> object:
         return None
     if type(count) is not int or not 0 <= count <= len(built) or not (kind.many or count == 1):
         raise ValueError("it has not as many parts")
-    taken = tuple(built[len(built) - count :])
-    del built[len(built) - count :]
+    if not kind.many:
+        part = built.pop()
+        if not isinstance(part, kind.of):
+            raise ValueError(f"a {type(part).__name__} is no such part")
+        return part
+    at = len(built) - count
+    taken = tuple(built[at:])
+    del built[at:]
     for part in taken:
         if not isinstance(part, kind.of):
             raise ValueError(f"a {type(part).__name__} is no such part")
-    return taken if kind.many else taken[0]
+    return taken
 
 
 def _place(item: list[Any], at: int, source: Source) -> Span:
