@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec
 
 from tcdsl import library
 from tcdsl.core import Tensor
+from tcdsl.ops.arguments import parameters_of
 
 __all__ = ["blank", "is_undrawn", "place", "placed", "undrawn"]
 
@@ -34,7 +34,7 @@ def placed(init: Callable[P, None]) -> Callable[P, None]:
     They hold for every tensor that `blank` makes, so for the modules that it is made of too; one
     that is None leaves what a constructor around it has said. The constructor need not read them.
     """
-    names = [*inspect.signature(init).parameters]
+    names = parameters_of(init)
     places = {name: names.index(name) for name in ("device", "dtype")}
 
     @functools.wraps(init)
