@@ -46,7 +46,8 @@ def all_given(*others: int) -> None: ...
 
 
 def nothing() -> None:
-    [print(local) for local in ()]
+    for local in range(0):
+        print(local)
 
 
 @functools.wraps(starred)
