@@ -129,12 +129,12 @@ class Session:
         generics = generic_values(definition, generics)
         text = ""
         if self.ranks.has_any(definition):
-            definition, text = self.ranks.bound(definition, shapes)
+            text = self.ranks.text(definition, shapes)
         key = (definition.name, text, tuple(sorted(generics.items(), key=lambda g: g[0])), gpu)
         with self._lock:
             found = self._variants.get(key)
             if found is None:
-                found = self._bound(definition, generics, gpu, text)
+                found = self._bound(definition, generics, gpu, text, shapes)
                 kept = thinned(self._variants, _MAX_VARIANTS)
                 if kept is not self._variants:
                     self._variants = kept
@@ -148,12 +148,12 @@ class Session:
         generics: Mapping[str, int | DType],
         gpu: Gpu | None,
         ranked: str,
+        shapes: Shapes | None,
     ) -> Variant:
         """Return a new variant: one that has been checked before is not checked again.
 
-        ranked: the text of a definition that was bound to ranks.
+        ranked: the text of the definition bound to the ranks of shapes, where it has any rank.
         """
-        program = self.program_with(definition) if ranked else self.program
 
         def checked() -> CheckedDef:
             # on use: most calls find a signature
@@ -162,6 +162,9 @@ class Session:
             if not self._is_bounded:
                 want_bounded(self.program)
                 self._is_bounded = True
+            program = self.program
+            if ranked:
+                program = self.program_with(self.ranks.bound(definition, shapes))
             return check(program, definition.name, generics=generics)
 
         identity = identity_of(self.program, definition, generics, ranked)
@@ -218,7 +221,7 @@ class Session:
         TCError
             If it has no meaning at these ranks.
         """
-        bound, _ = self.ranks.bound(definition, shapes)
+        bound = self.ranks.bound(definition, shapes)
         return Session(self.program_with(bound), self.settings, None, self.out_dims), bound
 
     def shapes_of_any_rank(

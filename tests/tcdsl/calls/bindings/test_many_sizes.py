@@ -147,6 +147,7 @@ def test_bindings_of_a_text_and_what_is_made_of_a_kernel_have_a_bound(
             assert len(add.call(a, a).variant.checked.params[0].shape) == rank
     assert len(add.session._variants) <= 4
     assert len(add.session.ranks._bound) <= 4
+    assert len(add.session.ranks._texts) <= 4
     dims = [f"x{i}" for i in range(8)]
     params = ", ".join(f"double(N) {d}" for d in dims)
     total: Any = tc.define(
