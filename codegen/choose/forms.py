@@ -56,7 +56,10 @@ def _points(statements: Statements) -> bool:
 
 
 def _slide(statements: Statements) -> bool:
-    """Whether one looks at neighbours or writes apart: it computes subscripts, or asks."""
+    """Whether a subscript of one is more than an index, or its value hangs on a condition.
+
+    So is what reads neighbours or writes apart.
+    """
     return any(
         any(isinstance(e, typed.Select) for e in walk_typed(s.value))
         or any((a := affine_of(e)) is None or a.plain is None for e in s.subscripts())

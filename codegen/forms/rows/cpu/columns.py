@@ -107,6 +107,9 @@ class ColumnNest(RowPoints):
     ----------
     block
         How many columns it has at most.
+
+    Attributes
+    ----------
     low, high
         The columns [low, high) of the block.
     """
