@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tcdsl.programs.random_programs import Trial, run_program, run_text
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tests.tcdsl.programs.random_programs import Trial, distributes, run_program, run_text
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -52,6 +54,22 @@ def assert_right(trial: Trial | None) -> Trial:
 @sampled("seed", range(2), keep=1)
 def test_what_was_wrong_once_is_right(name: str, seed: int) -> None:
     assert_right(run_text(FOUND[name], seed, calls=8))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(float(N,N) A) -> (O) { O(j) +=! A(q,j) * A(j,p) }", True),
+        ("def f(float(N) A, float c) -> (O) { O +=! -A(i) / c }", True),
+        ("def f(float(I,J) A, float(J,K) B, float(K) C) -> (O) { O(i) +=! A(i,j) * B(j,k) * C(k) }",
+         True),
+        ("def f(float(M,K) A, float(K,N) B) -> (O) { O(m,n) +=! A(m,k) * B(k,n) }", False),
+        ("def f(float(N) A, float(M) B) -> (O) { O(i,j) = A(i) * B(j) }", False),
+        ("def f(int32(N) A, int32 c) -> (O) { O +=! A(i) * c }", False),
+    ],
+)  # fmt: skip
+def test_which_sums_may_be_products_of_sums(text: str, expected: bool) -> None:
+    assert distributes(check(parse(text))) is expected
 
 
 CHUNK = 5  # programs in a wide test
