@@ -141,14 +141,20 @@
   TC_FN tc_v##S tc_masked_v##S(tc_v##S v, tc_m##S m) { return (tc_v##S)((tc_m##S)v & m); }
 #if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
 /* AMD's processors before Zen 4 take 42 micro-operations for a masked store: a whole vector, or
- * pieces of one, are faster, a tile of 6x2 vectors and 26 steps by a quarter. i: a bit for 4 bytes. */
+ * pieces of one, are faster, a tile of 6x2 vectors and 26 steps by a quarter. i: a bit for 4 bytes,
+ * of which the first ones are set. */
 typedef int TC_MASK_s __attribute__((vector_size(32)));
 typedef long long TC_MASK_d __attribute__((vector_size(32)));
+typedef int TC_PIECE_32 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int TC_PIECE_16 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int TC_PIECE_8 __attribute__((vector_size(8), aligned(4), may_alias));
 typedef int TC_PIECE_4 __attribute__((may_alias));
-TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
+TC_FN void tc_store_known(void *to, int i, TC_MASK_s v) {
   char *p = (char *)to;
+  if (i == 255) {
+    *(TC_PIECE_32 *)p = v;
+    return;
+  }
   tc_pin(v); /* pieces of a value in all lanes: gcc 12 breaks down where it sees that they are it */
   int __attribute__((vector_size(16))) h = __builtin_shufflevector(v, v, 0, 1, 2, 3);
   if (i & 8) {
@@ -162,6 +168,25 @@ TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
     p += 8, i >>= 2;
   }
   if (i & 1) *(TC_PIECE_4 *)p = h[0];
+}
+/* The same as one instruction to gcc, which passes through six blocks for each store else: rows of
+ * any length have a dozen stores. What is stored is some of 32 bytes. */
+TC_FN void tc_store_pieces(void *to, int i, TC_MASK_s v) {
+  if (__builtin_constant_p(i)) return tc_store_known(to, i, v);
+  char *p = (char *)to;
+  __asm__("cmpl $255, %[i]\n\tjne 1f\n\t"
+          "vmovdqu %[v], (%[p])\n\tjmp 4f\n"
+          "1:\ttestb $8, %b[i]\n\tje 2f\n\t"
+          "vmovdqu %x[v], (%[p])\n\tvextracti128 $1, %[v], %x[v]\n\t"
+          "addq $16, %[p]\n\tshrl $4, %[i]\n"
+          "2:\ttestb $2, %b[i]\n\tje 3f\n\t"
+          "vmovq %x[v], (%[p])\n\tvpshufd $238, %x[v], %x[v]\n\t"
+          "addq $8, %[p]\n\tshrl $2, %[i]\n"
+          "3:\ttestb $1, %b[i]\n\tje 4f\n\t"
+          "vmovd %x[v], (%[p])\n4:"
+          : [p] "+r"(p), [i] "+r"(i), [v] "+x"(v), "+m"(*(char(*)[32])to)
+          :
+          : "cc");
 }
 /* The same of lanes that follow each other, from any on. */
 TC_FN void tc_store_range(void *to, int i, TC_MASK_s v) {
@@ -182,11 +207,7 @@ TC_FN void tc_store_range(void *to, int i, TC_MASK_s v) {
     __builtin_ia32_maskstorep##W##256((void *)p, (TC_MASK_##W)m, (F)v);                           \
   }                                                                                               \
   TC_FN void tc_storet_v##S(tc_##T *p, tc_m##S m, tc_v##S v) {                                     \
-    int i = __builtin_ia32_movmskps256((tc_native_f32)m);                                         \
-    if (i == 255)                                                                                 \
-      tc_store_v##S(p, v);                                                                        \
-    else                                                                                          \
-      tc_store_pieces(p, i, (TC_MASK_s)v);                                                        \
+    tc_store_pieces(p, __builtin_ia32_movmskps256((tc_native_f32)m), (TC_MASK_s)v);               \
   }                                                                                               \
   TC_FN void tc_storer_v##S(tc_##T *p, tc_m##S m, tc_v##S v) {                                     \
     int i = __builtin_ia32_movmskps256((tc_native_f32)m);                                         \
