@@ -30,6 +30,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.expressions import indices_of
+from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.proofs.signs import constants, substitute_symbols
 from tcdsl.grammar.text.dataclass import dataclass
@@ -115,16 +116,18 @@ def open_choice(
     machine: Machine,
     sizes: Mapping[str, int],
     wanted: Config = Config(),  # noqa: B008 - it is a value
-) -> Config | None:
+) -> tuple[Config, Regime] | None:
     """Return the analytic choice of an executable that leaves sizes open; None if exact is faster.
+
+    With it comes which values of these it is for: mostly all.
 
     wanted : the config of exact sizes that it is to be like. What calls plan by the sizes that are
     open has one value here, whatever it says.
 
-    It may not hang on the sizes that are left open: then calls of others would get another one.
-    Only sums over windows have forms that lose nothing by it: others are not arranged to see that.
+    Products lose by it: programs of these that look at no windows are not arranged to see that.
     """
-    if not any(_slides(s) for s in program.statements):
+    parts = program.statements
+    if any(map(is_contraction, parts)) and not any(map(_slides, parts)):
         return None
     arrangement = arranged_for_all(program, spec, wanted, machine, sizes)
     wanted = _without_planned(arrangement, wanted)
@@ -134,10 +137,17 @@ def open_choice(
         form, chosen = arrangement.choice(i, wanted.group(i))
         cost = arrangement.forms[i][form].cost_ns(ctx, chosen)
         total += cost
-        apart += 0.0 if arrangement.forms[i][form].leaves_open else cost
+        apart += 0.0 if _leaves_open(arrangement.forms[i][form], ctx) else cost
     assert arrangement.asked is not None
-    is_as_fast = apart <= _BESIDE * total and not arrangement.asked.regime.answers
-    return config if is_as_fast else None
+    return (config, arrangement.asked.regime) if apart <= _BESIDE * total else None
+
+
+def _leaves_open(form: AnyForm, ctx: GroupContext[Any]) -> bool:
+    """Whether a form of a group loses nothing where sizes are open."""
+    if not form.leaves_kept_open:
+        return form.leaves_open
+    folded = (r.extent for s in ctx.group.statements for r in s.reductions)
+    return all({*ctx.spec.open}.isdisjoint(extent.symbols()) for extent in folded)
 
 
 def _without_planned(arrangement: Arrangement, config: Config) -> Config:

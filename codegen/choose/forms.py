@@ -128,13 +128,16 @@ TABLE = (
     Row("pointwise", "rows.cpu.pointwise", _points, {}, has_meaning=True),
     Row("reduction", "rows.cpu.reduction", _fold, {}, has_meaning=True),
     Row("crossed", "rows.cpu.crossed", _two_folds, {}, has_meaning=True),
-    Row("rows", "rows.cpu.rows", _any, {}, has_meaning=True),
+    Row("rows", "rows.cpu.rows", _any, {"leaves_kept_open": True}, has_meaning=True),
     Row("arg_lanes", "points.arg_lanes", _place, {}),
     Row("arg_columns", "points.arg_columns", _place, {}),
     Row("gather", "points.gather", _look_up, {"takes_ragged": True}),
     Row("scatter", "points.scatter", _by_data, {"takes_any_points": True}),
     Row("scan", "points.scan", _scan, {"takes_scans": True}, has_meaning=True),
-    Row("nest", "points.nest", _any, {"takes_any_points": True, "takes_ragged": True}),
+    Row(
+        "nest", "points.nest", _any,
+        {"takes_any_points": True, "takes_ragged": True, "leaves_open": True},
+    ),
 )  # fmt: skip
 
 

@@ -187,7 +187,8 @@ def run_cases(
             made[key] = f"k{len(made)}"
             what = machine, c.problem.sizes, made[key]
             if c.left_open:
-                config = compiler.open_choice(program, spec, *what[:2])
+                opened = compiler.open_choice(program, spec, *what[:2])
+                config = None if opened is None else opened[0]
             if c.left_open or c.of_call:
                 assert config is not None, program.text
                 unit = compiler.lower_generic(program, spec, config, *what)

@@ -69,6 +69,10 @@ class GroupContext(Generic[M]):
         """Return a size with those put in that are known."""
         return substitute_symbols(size, constants(self.spec.sizes))
 
+    def knows(self, size: Size) -> bool:
+        """Whether a size is a constant of the executable."""
+        return self.bind(size).constant is not None
+
     def extent(self, size: Size) -> int:
         """Return the representative value of a size."""
         return size.evaluate(self.sizes)

@@ -49,6 +49,8 @@ class Form(Generic[M, L]):
         Only statements whose points run in the order of an index, and it takes any of these.
     leaves_open
         Where all sizes but `Spec.open` are exact it is as fast as where all are.
+    leaves_kept_open
+        So it is where none of these is an extent that is folded.
     """
 
     name: str
@@ -64,3 +66,4 @@ class Form(Generic[M, L]):
     takes_ragged: bool = False
     takes_scans: bool = False
     leaves_open: bool = False
+    leaves_kept_open: bool = False

@@ -194,5 +194,13 @@ def _store(values: Values, s: Statement, value: Expr) -> Stmt:
 
 
 FORM = Form(
-    "nest", matches, knobs, default, cost_ns, lower, takes_any_points=True, takes_ragged=True
+    "nest",
+    matches,
+    knobs,
+    default,
+    cost_ns,
+    lower,
+    takes_any_points=True,
+    takes_ragged=True,
+    leaves_open=True,
 )

@@ -163,11 +163,12 @@ def default(
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
         most = 4 if heavy < _FUNCTION_NS else 2
         unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
-        if not ctx.is_exact():  # of any length: short rows stay in registers, but of long bodies
+        if not ctx.knows(
+            space.row_length()
+        ):  # of any length: short rows stay in registers, but of long bodies
             unroll = most
-        total = ctx.extent(points(space.kept) * space.row_length())
-        if len(space.sweeps) > 1 and total * memory_per_point(ctx, space) > ctx.machine.l3_bytes:
-            unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
+        if len(space.sweeps) > 1 and unroll > 2 and _is_far_here(ctx, space):
+            unroll = 2  # measured: longer bursts of stores wait for memory
         if along == "columns":
             unroll = 1
         values |= {"vectors": True, "unroll": unroll}
@@ -193,6 +194,14 @@ def _is_far(ctx: Context, space: IterationSpace) -> bool:
     """Return whether rows come from memory: no cache holds what is read and written."""
     each = max(1, round(memory_per_point(ctx, space)))
     return ctx.at_least(points(space.kept) * space.row_length() * each, ctx.machine.l3_bytes + 1)
+
+
+def _is_far_here(ctx: Context, space: IterationSpace) -> bool:
+    """Return the same of this call where the length of rows is known, else of a usual one."""
+    if ctx.spec.open and ctx.knows(space.row_length()):
+        return _is_far(ctx, space)
+    total = ctx.extent(points(space.kept) * space.row_length())
+    return total * memory_per_point(ctx, space) > ctx.machine.l3_bytes
 
 
 def walk_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> RowWalk:

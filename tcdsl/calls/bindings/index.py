@@ -36,10 +36,14 @@ _MOST_SIZES = 256  # of layouts, of which is known what serves them
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """An executable of sizes' own: its config, and the name of its object's file."""
+    """An executable of sizes' own: its config, and the name of its object's file.
+
+    regime: of the sizes that it leaves open.
+    """
 
     config: Config
     file: str
+    regime: Regime = Regime()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +123,12 @@ class Index:
             if not all(isinstance(one, str) for one in found):
                 yield sizes
 
-    def keep_own(self, spec: Spec, config: Config, loaded: load.Loaded) -> None:
-        """Keep an executable of own sizes by these alone: config and object are found at once."""
-        self._add(spec, [config.to_json(), loaded.file])
+    def keep_own(self, spec: Spec, config: Config, regime: Regime, loaded: load.Loaded) -> None:
+        """Keep an executable of own sizes by these alone: config and object are found at once.
+
+        regime: which values of those that it leaves open it is for.
+        """
+        self._add(spec, [config.to_json(), loaded.file, regime.to_plain()])
 
     def keep_for_all(self, spec: Spec, for_all: Spec) -> None:
         """Keep that an executable for all sizes suits these."""
@@ -215,17 +222,19 @@ def _size(value: object) -> tuple[str, int]:
 
 def _of(specs: Sequence[Spec], listed: _BySizes) -> Iterator[tuple[Spec, Own | ForAll]]:
     for spec in specs:
-        for one in _own_or_for_all(listed.get(_key_of(spec), ())):
+        names = [*dict(spec.sizes or ()), *spec.open]
+        for one in _own_or_for_all(listed.get(_key_of(spec), ()), names):
             yield spec, one
 
 
-def _own_or_for_all(values: Iterable[object]) -> Iterator[Own | ForAll]:
-    """Yield what is said of some sizes, but for what is neither."""
+def _own_or_for_all(values: Iterable[object], names: Sequence[str]) -> Iterator[Own | ForAll]:
+    """Yield what is said of some sizes, but for what is neither; names: of the sizes."""
     for value in values:
         with contextlib.suppress(ValueError):
             match value:
-                case [str(config), file]:
-                    yield Own(_config(config), file_name(file))
+                case [str(config), file, regime]:
+                    found = Regime.from_plain(regime, names)
+                    yield Own(_config(config), file_name(file), found)
                 case str(for_all):
                     yield ForAll(for_all)
 

@@ -9,6 +9,7 @@ from functools import partial
 from tcdsl.calls.bindings.binding import Binding, Bound
 from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.index import ForAll
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.library.load import Loaded
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
@@ -52,7 +53,9 @@ class OwnSizes(Binding):
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)
         self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
-        self._opened: dict[Spec, Config] = {}  # of executables that leave sizes open, as calls came
+        self._opened: dict[
+            Spec, tuple[Config, Regime]
+        ] = {}  # what leaves sizes open, as calls came
         self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
         self._asked = 0  # sizes of which the model was asked
         self._suited: set[tuple[Spec, object]] = set()  # that for all, and sizes that it suits
@@ -61,22 +64,37 @@ class OwnSizes(Binding):
         """Return the executable of these sizes' own, which may leave some of them open."""
         found, _ = self._own_at_hand(exact)
         if found is None:
-            spec, config = self._own_choice(exact, sizes)
+            spec, config, regime = self._own_choice(exact, sizes)
             found = self.compile(spec, config, sizes)
             if self._index is not None and isinstance(found.loaded, Loaded):
-                self._index.keep_own(spec, config, found.loaded)
-        if found.spec.open:
-            self._opened[found.spec] = found.config
+                self._index.keep_own(spec, config, regime, found.loaded)
+            if spec.open:
+                self._note_open(spec, config, regime, sizes)
         return found
 
-    def _own_choice(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config]:
-        """Return what these sizes have of their own, compiled or not."""
+    def _own_choice(self, exact: Spec, sizes: Mapping[str, int]) -> tuple[Spec, Config, Regime]:
+        """Return what these sizes have of their own, compiled or not, and the regime it is for."""
         left_open = self._left_open(exact)
         if left_open.open:
-            config = self._config_of_open(left_open, exact, sizes)
-            if config is not None:
-                return left_open, config
-        return exact, self.default_of_calls(exact, sizes)
+            found = self._config_of_open(left_open, exact, sizes)
+            if found is not None:
+                return left_open, *found
+        return exact, self.default_of_calls(exact, sizes), Regime()
+
+    def _note_open(
+        self, spec: Spec, config: Config, regime: Regime, sizes: Mapping[str, int]
+    ) -> None:
+        """Let what sizes have of their own serve others; but what serves another regime stays."""
+        if spec not in self._opened or self._opened[spec][1].holds(sizes):
+            self._opened[spec] = config, regime
+
+    def _open_for(self, left_open: Spec, sizes: Mapping[str, int]) -> Config | None:
+        """Return the config of what leaves sizes open and serves these; None if nothing does yet.
+
+        It is for the regime of the sizes that came first: what serves all sizes serves others.
+        """
+        config, regime = self._opened.get(left_open, (None, Regime()))
+        return config if config is not None and regime.holds(sizes) else None
 
     def _own_at_hand(self, exact: Spec) -> tuple[Compiled | None, set[str]]:
         """Return the executable of these sizes' own if it was compiled before.
@@ -88,9 +106,12 @@ class OwnSizes(Binding):
         for spec, one in () if self._index is None else self._index.of_sizes(*specs):
             if isinstance(one, ForAll):
                 suited.add(one.spec)
-            elif (found := self._made.named(spec, one)) is not None:
+            elif one.regime.holds(dict(exact.sizes or ())):
+                found = self._made.named(spec, one)
+                if found is None:
+                    continue
                 if spec.open:
-                    self._opened[spec] = found.config
+                    self._note_open(spec, found.config, one.regime, dict(exact.sizes or ()))
                 return found, suited
         return None, suited
 
@@ -109,7 +130,7 @@ class OwnSizes(Binding):
         if self._asked >= ASKED:
             return True
         self._asked += 1
-        spec, chosen = self._own_choice(exact, sizes)
+        spec, chosen, _ = self._own_choice(exact, sizes)
         common, own = (self._cost_ns(*x, sizes) for x in ((for_all, config), (spec, chosen)))
         found = common is None or own is None or common < max(WELL_ABOVE * own, own + WORTH_NS)
         if found:
@@ -130,7 +151,8 @@ class OwnSizes(Binding):
     def _left_open(self, exact: Spec) -> Spec:
         """Return a specialisation without the sizes that may be left open; itself if there is none.
 
-        At a size of 0 the executable would have nothing to begin with.
+        At a size of 0 the executable would have nothing to begin with, and without constants it
+        would be one for all sizes.
         """
         if self._outermost is None:
             self._outermost = () if self.is_for_gpu else self.signature.outermost
@@ -139,27 +161,31 @@ class OwnSizes(Binding):
         if not names or not all(n for name, n in sizes if name in names):
             return exact
         others = tuple([x for x in sizes if x[0] not in names])
+        if not others:
+            return exact
         deterministic = exact.is_deterministic
         return Spec(others, exact.layouts, exact.threads, exact.is_small, deterministic, names)
 
-    def _config_of_open(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Config | None:
+    def _config_of_open(
+        self, spec: Spec, exact: Spec, sizes: Mapping[str, int]
+    ) -> tuple[Config, Regime] | None:
         """Return the analytic choice of an executable that leaves sizes open, None for none.
 
         Where only an exact one is at hand, none was found to be as fast.
         """
         if self._index is not None:
-            known = self._index.choice(spec, sizes)
-            if known is not None and self._made.found(spec, known, sizes) is not None:
-                return known
+            for known, regime in self._index.generic_choices(spec, self.signature.sizes):
+                if regime.holds(sizes) and self._made.found(spec, known, sizes) is not None:
+                    return known, regime
             other = self._index.choice(exact, sizes)
             if other is not None and self._made.found(exact, other, sizes) is not None:
                 return None
-        config = self._open_choice(spec, sizes)
-        if self._index is not None and config is not None:
-            later(partial(self._index.keep_choice, spec, sizes, config))
-        return config
+        found = self._open_choice(spec, sizes)
+        if self._index is not None and found is not None:
+            later(partial(self._index.keep_generic_choice, spec, *found))
+        return found
 
-    def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> Config | None:
+    def _open_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime] | None:
         early.begin()
         from tcdsl.codegen.choose import compiler  # on use
 
@@ -173,7 +199,7 @@ class OwnSizes(Binding):
         """Return what leaves sizes open and is like a config tuned at other values of them.
 
         With it comes how the model sees it beside the default, here as a multiple of there. None
-        where it is no config of this program, or of one that leaves the sizes open.
+        where it is no config of this program, or of one that leaves the sizes open, all values.
 
         Parameters
         ----------
@@ -189,13 +215,15 @@ class OwnSizes(Binding):
         tuned_at = replace(left_open, sizes=tuple(there.items()), open=())
         with stack_for(self.name):
             try:
-                usual = compiler.open_choice(program, left_open, machine, here)
-                if usual is None:
+                choice = compiler.open_choice(program, left_open, machine, here)
+                if choice is None or choice[1].answers:
                     self._never_open = left_open
                     return None
-                found = compiler.open_choice(program, left_open, machine, here, config)
-                if found is None:
+                usual, _ = choice
+                choice = compiler.open_choice(program, left_open, machine, here, config)
+                if choice is None or choice[1].answers:
                     return None
+                found, _ = choice
                 default = compiler.default_config(program, tuned_at, machine, there)
                 now, now_usual, then, then_usual = (
                     compiler.cost_ns(program, spec, c, machine, sizes)
@@ -215,8 +243,10 @@ class OwnSizes(Binding):
         But for pointwise definitions, whose calls are `rank_free`'s.
         """
         left_open = self._left_open(exact)
-        config = self._open_choice(left_open, sizes) if left_open.open else None
-        return (exact, self.default_config(exact, sizes)) if config is None else (left_open, config)
+        found = self._open_choice(left_open, sizes) if left_open.open else None
+        return (
+            (exact, self.default_config(exact, sizes)) if found is None else (left_open, found[0])
+        )
 
 
 def _about(size: tuple[str, int]) -> int:

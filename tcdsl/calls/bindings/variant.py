@@ -18,6 +18,7 @@ from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.waits import waiting
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import early
@@ -49,8 +50,9 @@ class Variant(Meanwhile):
     2. Of a pointwise definition, one of all sizes, ranks and layouts (`RankFree`), but for operands
        that no view collapses. Of one along rows too, but for the first call of all ranks.
     3. For the first sizes, one of their own, whose sizes are constants, unless the settings are
-       `general`. Where nothing is lost by it (convolutions), it leaves open how many images there
-       are, and serves all sizes that differ by that only.
+       `general`. Where nothing is lost by it (convolutions, rows), it leaves open how many images
+       or rows there are, and serves all sizes of its regime that differ by that only, before one
+       of all ranks is asked for.
     4. For others, a size-generic one, from then on: of a layout class of its own up to
        `MAX_GENERIC`, then with every stride at run time. It is chosen by sizes that stand for all,
        and so the same in every process; a program whose choice has no one answer for all sizes gets
@@ -139,9 +141,11 @@ class Variant(Meanwhile):
                 return None
             own: Collection[Sizes] | None = ()
             if spec.open:
-                if self._opened.get(spec) != compiled.config:
+                if self._opened.get(spec, (None, None))[0] != compiled.config:
                     return None
-            elif not compiled.is_collapsed:
+            elif compiled.is_collapsed:
+                own = [one.sizes or () for one in self._open_before_others()]
+            else:
                 is_one = spec.sizes is None and self.rank_free is None
                 own = self._with_own(spec, compiled.config) if is_one else None
             if own is None:
@@ -165,7 +169,9 @@ class Variant(Meanwhile):
                 assert view is not None
                 return self._rank_free.is_served_alike(compiled, view.extents)
             if compiled.spec.open:
-                return all(sizes[name] == n for name, n in compiled.spec.sizes or ())
+                _, regime = self._opened[compiled.spec]
+                is_of_it = all(sizes[name] == n for name, n in compiled.spec.sizes or ())
+                return is_of_it and regime.holds(sizes)
             return self._made.is_served_alike(compiled, sizes)
 
     def _choose(
@@ -189,23 +195,24 @@ class Variant(Meanwhile):
             found = None if config is None else self._compile_found(exact, config, sizes)
             if found is not None:
                 return found
+        left_open = self._left_open(exact)
+        opened = self._open_for(left_open, sizes)
+        if opened is not None and self._exact != key:
+            return self.compile(left_open, opened, sizes)
         if view is not None and not self._has_own(key, view):
             found = self.of_any_rank(view)
             if found is not None:
                 return found
-        left_open = self._left_open(exact)
         if left_open.open and left_open not in self._opened:
             config = advised(exact, left_open)
             found = None if config is None else self._compile_found(left_open, config, sizes)
             if found is not None:
-                self._opened[left_open] = found.config
+                self._opened[left_open] = found.config, Regime()
                 return found
         if self._exact == key:
             found = self._own(exact, sizes)
             changing.sizes.met(self._follow)
             return found
-        if left_open in self._opened:
-            return self.compile(left_open, self._opened[left_open], sizes)
         spec = self._for_all(layouts, is_small)
         if self.is_for_gpu:
             return self.compile(spec, self._config_at(spec, sizes), sizes)
@@ -234,6 +241,17 @@ class Variant(Meanwhile):
         exact = Spec(tuple(sizes.items()), layouts, self.threads)
         if not self.waits_for_others(exact):
             self.executable(sizes, layouts, tuned, advised, view=view)
+
+    def _open_before_others(self) -> Collection[Spec]:
+        """Return what leaves sizes open, which calls ask for before that of all ranks.
+
+        So will they for what first sizes have that are still to come.
+        """
+        if not self._is_expected or self._exact is None:
+            return self._opened
+        sizes, layouts = self._exact
+        first = Spec(sizes, layouts, self.threads, is_deterministic=self.is_deterministic)
+        return {*self._opened, self._left_open(first)}
 
     def _has_own(self, key: tuple[Sizes, Layouts], view: View | RowView) -> bool:
         """Whether a call has an executable of its own, though one for all ranks could serve it."""

@@ -65,11 +65,16 @@ def block_knob(ctx: Context, space: IterationSpace) -> tuple[Knob, ...]:
 
     Across rows that lie the other way there is no choice: a compiler takes a second for each.
     """
-    if not ctx.is_exact() or not schedule.columns_are_near(ctx, space):
+    if not _is_counted(ctx, space) or not schedule.columns_are_near(ctx, space):
         return ()
     usual = usual_block(ctx, space)
     fewer = (n for n in _BLOCKS if n < ctx.extent(space.kept[-1].extent))
     return (Knob("block", tuple(sorted({*fewer, usual}))),)
+
+
+def _is_counted(ctx: Context, space: IterationSpace) -> bool:
+    """Whether a row's points and the rows side by side are constants."""
+    return all(map(ctx.knows, (space.row_length(), *(x.extent for x in space.kept[-1:]))))
 
 
 def block_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> int:
@@ -81,7 +86,7 @@ def usual_block(ctx: Context, space: IterationSpace) -> int:
     """Return the analytic choice of so many columns."""
     if len(space.sweeps) == 1 and not space.arena:
         return LARGEST_BLOCK
-    length = max(1, ctx.extent(space.row_length())) if ctx.is_exact() else _USUAL_ROW
+    length = max(1, ctx.extent(space.row_length())) if ctx.knows(space.row_length()) else _USUAL_ROW
     block = 1 << max(0, (_TILE_POINTS // length).bit_length() - 1)
     least = 16 if space.arena and length > _TILE_POINTS else _LEAST_BLOCK
     return min(max(block, least), LARGEST_BLOCK)

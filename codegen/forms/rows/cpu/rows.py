@@ -86,4 +86,4 @@ def meaning(ctx: Context, values: Mapping[str, Value]) -> Hashable:
     return tasks.meaning(ctx, space, walk, each, int(values.get("task_us", 8)))
 
 
-FORM = Form("rows", matches, knobs, default, cost_ns, lower, meaning)
+FORM = Form("rows", matches, knobs, default, cost_ns, lower, meaning, leaves_kept_open=True)

@@ -127,8 +127,10 @@ def test_it_serves_any_number_of_images_smaller_than_their_window() -> None:
     one = weights(4, 5, 40, (2, 2), (3, 3), pad=1)
     assert not any("convolution weights" in form for form in forms(one))  # taps slide over pixels
     spec = replace(spec_of(one, exact=True), sizes=tuple(one.sizes.items())[1:], open=("N",))
-    config = compiler.open_choice(one.program, spec, detect(), one.sizes)
-    assert config is not None
+    opened = compiler.open_choice(one.program, spec, detect(), one.sizes)
+    assert opened is not None
+    config, regime = opened
+    assert not regime.answers
     assert config.group(0)["form"] == "convolution_weights"
     any_number(c=5, f=40, image=(2, 2), window=(3, 3), pad=1)
 
@@ -319,8 +321,9 @@ def test_rows_of_a_square_share_one_loop_over_groups(machine: Machine, channels:
     """A compiler takes for one loop a row as long as for the rest of a way back."""
     p = weights(8, channels, 32, (15, 17), (3, 3), pad=1)
     spec = replace(spec_of(p, exact=True), sizes=tuple(p.sizes.items())[1:], open=("N",))
-    config = compiler.open_choice(p.program, spec, machine, p.sizes)
-    assert config is not None
+    opened = compiler.open_choice(p.program, spec, machine, p.sizes)
+    assert opened is not None
+    config, _ = opened
     unit = compiler.lower_generic(p.program, spec, config, machine, p.sizes, "k")
     _, finish = compiler.emit_c(unit).split(" k_g0_finish(")
     adding = finish[finish.index("; group < ") : finish.index("tc_transpose")]

@@ -15,6 +15,7 @@ from tcdsl.calls.bindings.tuned import open_config
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.calls.problems import problem_of_call
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.machine.config import Config
 from tcdsl.tools.describe import describe
 from tests.codegen.compiled import noted
@@ -189,7 +190,7 @@ def test_sums_that_are_never_open_are_not_asked_for_each_batch(
     asked = []
     choose = compiler.open_choice
 
-    def ask(*given: Any) -> Config | None:
+    def ask(*given: Any) -> tuple[Config, Regime] | None:
         asked.append(given)
         return choose(*given)
 
