@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, at_sizes
@@ -39,6 +40,7 @@ from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import BY_NAME
 
 SLIDING = "sliding"  # the form, as configs name it
+_REST = "nest"  # the form of what no other one takes
 _BESIDE = 0.1  # of the time of a call: what forms take that are faster where all sizes are exact
 
 
@@ -124,7 +126,8 @@ def open_choice(
     wanted : the config of exact sizes that it is to be like. What calls plan by the sizes that are
     open has one value here, whatever it says.
 
-    Products lose by it: programs of these that look at no windows are not arranged to see that.
+    Products lose by it: programs of these that look at no windows are not arranged to see that. So
+    may nests, as some form that needs to know the sizes may take what they are left with.
     """
     parts = program.statements
     if any(map(is_contraction, parts)) and not any(map(_slides, parts)):
@@ -133,13 +136,22 @@ def open_choice(
     wanted = _without_planned(arrangement, wanted)
     config = _complete(arrangement, wanted)
     total = apart = 0.0
+    taken = list[str]()
     for i, ctx in enumerate(arrangement.contexts):
         form, chosen = arrangement.choice(i, wanted.group(i))
+        taken.append(form)
         cost = arrangement.forms[i][form].cost_ns(ctx, chosen)
         total += cost
         apart += 0.0 if _leaves_open(arrangement.forms[i][form], ctx) else cost
+    if apart > _BESIDE * total:
+        return None
+    if _REST in taken:
+        exact = replace(spec, sizes=tuple(sizes.items()), open=())
+        other = arrangement_of(program, exact, wanted, machine, sizes)
+        if taken != [other.choice(i, wanted.group(i))[0] for i in range(len(other.contexts))]:
+            return None
     assert arrangement.asked is not None
-    return (config, arrangement.asked.regime) if apart <= _BESIDE * total else None
+    return config, arrangement.asked.regime
 
 
 def _leaves_open(form: AnyForm, ctx: GroupContext[Any]) -> bool:

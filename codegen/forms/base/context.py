@@ -70,8 +70,8 @@ class GroupContext(Generic[M]):
         return substitute_symbols(size, constants(self.spec.sizes))
 
     def knows(self, size: Size) -> bool:
-        """Whether a size is a constant of the executable."""
-        return self.bind(size).constant is not None
+        """Whether a size is chosen for: all are of exact sizes, those too that follow from data."""
+        return self.is_exact() or self.bind(size).constant is not None
 
     def extent(self, size: Size) -> int:
         """Return the representative value of a size."""

@@ -78,7 +78,8 @@ def matches(ctx: Context) -> bool:
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return how many elements of a row make a block: no more than it has, where that is known."""
-    width = ctx.extent(_row(ctx, ctx.group.statements[0]).extent) if ctx.is_exact() else None
+    extent = _row(ctx, ctx.group.statements[0]).extent
+    width = ctx.extent(extent) if ctx.knows(extent) else None
     parts = (n for n in _BLOCKS if width is None or n < width)
     return (Knob("block", tuple(sorted({*parts, _block(ctx)}))),)
 
@@ -275,15 +276,16 @@ def _row(ctx: Context, s: Statement) -> Range:
 def _block(ctx: Context) -> int:
     """Return equal blocks for a row of known length, as few as the first level takes."""
     s = ctx.group.statements[0]
-    width = max(1, ctx.extent(_row(ctx, s).extent))
+    extent = _row(ctx, s).extent
+    width = max(1, ctx.extent(extent))
     in_registers = widths(ctx, s, _row(ctx, s))
-    if in_registers and (not ctx.is_exact() or width >= in_registers[-1]):
+    if in_registers and (not ctx.knows(extent) or width >= in_registers[-1]):
         return in_registers[-1]
-    if not ctx.is_exact():
+    if not ctx.knows(extent):
         return 128
     most = _BLOCKS[-1] if s.op != "=" else 4096
     parts = ceil(width / most)
     return ceil(ceil(width / parts) / 16) * 16
 
 
-FORM = Form("gather", matches, knobs, default, cost_ns, lower, takes_ragged=True)
+FORM = Form("gather", matches, knobs, default, cost_ns, lower, takes_ragged=True, leaves_open=True)

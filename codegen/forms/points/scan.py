@@ -229,4 +229,14 @@ def _follows(read: typed.Expr, written: typed.Expr, along: str | None) -> bool:
     return replace(a, const=a.const + Size.const(step)) == w
 
 
-FORM = Form("scan", matches, knobs, default, cost_ns, lower, meaning, takes_scans=True)
+FORM = Form(
+    "scan",
+    matches,
+    knobs,
+    default,
+    cost_ns,
+    lower,
+    meaning,
+    takes_scans=True,
+    leaves_kept_open=True,
+)

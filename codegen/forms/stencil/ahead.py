@@ -10,8 +10,9 @@ for y:                          the rows of a block
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
-from tcdsl.codegen.forms.base.access import ZERO
+from tcdsl.codegen.forms.base.access import ONE, ZERO
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, place_of
 from tcdsl.codegen.forms.stencil.walk import Walk
@@ -39,23 +40,36 @@ class Stream:
     starts: tuple[Size, ...]
 
 
-def rows_ahead(ctx: Context, s: Stencil, rows: int) -> Expr:
-    """Return how many rows ahead blocks fetch, as plans have it; 0: caches hold what is touched."""
-    stream = None if s.row is None or s.is_still else next(_streams(ctx, s, rows), None)
-    if stream is None:
-        return b.c64(0)
-    assert s.row is not None
+def is_far(ctx: Context, s: Stencil) -> bool:
+    """Return whether no cache holds what is touched, which is a regime of its own."""
+    bytes_of = (
+        prod(ctx.operands.buffer(n).shape, start=ONE) * k for n, k in _items(ctx, s).items()
+    )
+    return ctx.at_least(sum(bytes_of, ZERO), ctx.machine.own_l3_bytes)
+
+
+def _items(ctx: Context, s: Stencil) -> dict[str, int]:
+    """Return the bytes of an element of each tensor that lies in memory."""
     read = {r.tensor: None for x in s.windows for r in x.reads() if r.subs}
     made = {x.target: None for x in s.statements if x.target not in ctx.group.local}
-    size = ctx.operands.size
-    item = {n: ctx.operands.memory_dtype(n).size_bytes for n in read | made}
-    touched = (b.mul(*map(size, ctx.operands.buffer(n).shape), item[n]) for n in read | made)
+    return {n: ctx.operands.memory_dtype(n).size_bytes for n in read | made}
+
+
+def rows_ahead(ctx: Context, s: Stencil, rows: int, far: bool | None) -> Expr:
+    """Return how many rows ahead blocks fetch, as plans have it; 0: caches hold what is touched.
+
+    far: whether none does, where that is known before calls.
+    """
+    stream = None if s.row is None or s.is_still else next(_streams(ctx, s, rows), None)
+    if stream is None or far is False:
+        return b.c64(0)
+    assert s.row is not None
+    size, item = ctx.operands.size, _items(ctx, s)
     pitch = b.mul(size(stream.place.step(s.row.name)), item[stream.place.tensor])
-    asked = (
-        b.compare(">=", b.add(*touched), ctx.machine.own_l3_bytes),
-        b.compare("<=", b.mul(pitch, rows), _MOST),
-        b.compare(">", pitch, 0),
-    )
+    asked = [b.compare("<=", b.mul(pitch, rows), _MOST), b.compare(">", pitch, 0)]
+    if far is None:
+        touched = (b.mul(*map(size, ctx.operands.buffer(n).shape), k) for n, k in item.items())
+        asked.insert(0, b.compare(">=", b.add(*touched), ctx.machine.own_l3_bytes))
     count = b.max64(b.div(b.c64(_AHEAD), b.max64(pitch, 1)), rows)
     return b.select(b.all_of(*asked), count, b.c64(0))
 

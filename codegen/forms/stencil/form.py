@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.base.planned import Plan
-from tcdsl.codegen.forms.stencil.ahead import rows_ahead
+from tcdsl.codegen.forms.stencil.ahead import is_far, rows_ahead
 from tcdsl.codegen.forms.stencil.cost import beyond, point_ns
 from tcdsl.codegen.forms.stencil.framed import FramedNest, frame_of
 from tcdsl.codegen.forms.stencil.inside import has_parts_of, is_repeatable
@@ -62,12 +62,15 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return rows and vectors of a block, and in how many parts units cut all rows.
 
-    The window, where it is that of a regime of sizes.
+    The window, where it is that of a regime of sizes; where some are left open whether rows are
+    fetched ahead.
     """
     s = _widest(ctx)
     window = (Knob("window", (_window(s),)),) if asked_taps(ctx, s) else ()
     block = Knob("rows", _rows(ctx, s)), Knob("vectors", _vectors(ctx, s))
-    return (*window, *block, *((Knob("parts", _parts(ctx, s)),) if ctx.is_exact() else ()))
+    ahead = (Knob("ahead", (is_far(ctx, s),)),) if ctx.spec.open else ()
+    parts = (Knob("parts", _parts(ctx, s)),) if ctx.is_exact() else ()
+    return (*window, *block, *ahead, *parts)
 
 
 def _parts(ctx: Context, s: Stencil) -> tuple[int, ...]:
@@ -119,8 +122,11 @@ def default(ctx: Context) -> dict[str, Value]:
         count = min(count, 2)
     many = 2 if wide and count * 2 <= _most(ctx, s) else 1
     chosen: dict[str, Value] = {"window": _window(s)} if asked_taps(ctx, s) else {}
-    parts: dict[str, Value] = {"parts": _ANY} if ctx.is_exact() else {}
-    return chosen | {"rows": count, "vectors": many} | parts
+    if ctx.spec.open:
+        chosen["ahead"] = is_far(ctx, s)
+    if ctx.is_exact():
+        chosen["parts"] = _ANY
+    return chosen | {"rows": count, "vectors": many}
 
 
 def _are_rows_apart(s: Stencil) -> bool:
@@ -195,7 +201,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         names = nests[0].walk.names if nests else None
         own = replace(cut, rows=few)
         if not nests:  # what the first piece of a unit reads the others find in a cache
-            ahead = plan.keep("ahead", rows_ahead(p.ctx, p.stencil, few))
+            far = bool(values["ahead"]) if "ahead" in values else None
+            ahead = plan.keep("ahead", rows_ahead(p.ctx, p.stencil, few, far))
             own = replace(own, ahead=ahead.in_phase)
         if other:
             if ctx.machine.has_few_registers:  # for the points of two
@@ -302,4 +309,4 @@ def _widest(ctx: Context) -> Stencil:
     return max((p.stencil for p in _required(ctx)), key=lambda s: s.tap_count)
 
 
-FORM = Form("stencil", matches, knobs, default, cost_ns, lower, meaning)
+FORM = Form("stencil", matches, knobs, default, cost_ns, lower, meaning, leaves_kept_open=True)

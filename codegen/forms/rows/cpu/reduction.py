@@ -171,4 +171,4 @@ def split_of(ctx: Context, space: IterationSpace, walk: Value) -> Split:
     return Split(extent, wanted)
 
 
-FORM = Form("reduction", matches, knobs, default, cost_ns, lower, meaning)
+FORM = Form("reduction", matches, knobs, default, cost_ns, lower, meaning, leaves_kept_open=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,75 @@ def test_batches_of_another_regime_have_what_serves_all(
     first, *_ = of.executables
     assert first.spec.open == ("N",)
     assert first.config.get("g0.stream") is False
+
+
+def one(n: int) -> tuple[Array, ...]:
+    return (rows(n),)
+
+
+def image(n: int) -> tuple[Array, ...]:
+    return (rows(n, 3 * 10 * 12).reshape(n, 3, 10, 12),)
+
+
+def table(n: int) -> tuple[Array, ...]:
+    return rows(9, 70), np.arange(2 * n).reshape(n, 2) % 9
+
+
+OTHERS: dict[str, tuple[str, Callable[[int], tuple[Array, ...]], Callable[..., Any]]] = {
+    "sums": (
+        "def f(float(B,N) X) -> (Y) { Y(b) +=! X(b,n) }",
+        one,
+        lambda x: x.sum(axis=1, dtype=np.float64),
+    ),
+    "means over images": (
+        "def f(float(B,C,H,W) X) -> (Y) { Y(b,c) +=! X(b,c,y,x) / (H * W) }",
+        image,
+        lambda x: x.mean(axis=(2, 3), dtype=np.float64),
+    ),
+    "a pool": (
+        """def f(float(B,C,H,W) X) -> (Y) {
+            Y(b,c,y,x) max=! X(b,c,2*y+i,2*x+j) where i in 0:2, j in 0:2, y in 0:H/2, x in 0:W/2
+        }""",
+        image,
+        lambda x: x.reshape(len(x), 3, 5, 2, 6, 2).max(axis=(3, 5)),
+    ),
+    "an embedding": (
+        "def f(float(V,E) W, int64(B,T) I) -> (Y) { Y(b,t,e) = W(I(b,t), e) }",
+        table,
+        lambda w, i: w[i],
+    ),
+    "running sums": (
+        """def f(float(B,N) X) -> (Y) {
+            Y(b,n) = X(b,n) where n in 0:1
+            for n in 1:N { Y(b,n) = Y(b,n-1) + X(b,n) }
+        }""",
+        one,
+        lambda x: x.cumsum(axis=1, dtype=np.float64),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_so_do_others_whose_outermost_size_is_of_independent_results(
+    what: str, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, operands, judge = OTHERS[what]
+    kernel, found = tc.define(text), []
+    for n in (*BATCHES, *BATCHES):
+        found.append(kernel(*operands(n)))
+        np.testing.assert_allclose(found[-1], judge(*operands(n)), rtol=1e-5, atol=1e-5)
+    assert compiled == ["f"]
+    (executable,) = kernel.variant().executables
+    assert executable.spec.open
+
+    def exact(_: OwnSizes, of: Spec) -> Spec:
+        return of
+
+    monkeypatch.setattr(OwnSizes, "_left_open", exact)
+    for i, n in enumerate(BATCHES):
+        other = f" def other{i}(float(N) A) -> (B) {{ B(i) = A(i) }}"
+        alone = getattr(tc.define(text + other), "f")  # noqa: B009 - of a module
+        np.testing.assert_array_equal(alone(*operands(n)), found[i])
 
 
 def test_products_keep_sizes_of_their_own(compiled: list[str]) -> None:
