@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import first_use_runs as runs
-from first_use_runs import EXAMPLES, MODELS, PROGRAMS, Clocked, Emit
+from first_use_runs import BATCHED, EXAMPLES, MODELS, PROGRAMS, Clocked, Emit
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,9 @@ def rows() -> Iterator[Row]:
         yield Row(f"cold {name}", runs.run_cold, name, False, {"exact": ms, "generic": ms})
     aims = {"exact": layers["linear"], "generic": layers["linear"]}
     yield Row("cold linear, another before", runs.run_cold_beside_library, "linear", False, aims)
+    for name in BATCHED:
+        aims = {"another batch": 0.3}  # as a new size; others wait no longer than the first did
+        yield Row(f"cold {name}, batches", runs.run_cold_batches, name, False, aims)
     for name, ms in layers.items():
         aims = {"exact": 3 * ms, "generic": 3 * ms}  # the forward pass and twice that
         yield Row(f"cold gradient of {name}", runs.run_cold_gradient, name, False, aims)

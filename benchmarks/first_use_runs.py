@@ -68,6 +68,13 @@ MODELS = {
     "GPT": ("gpt", 4, 3, 4_000),
     "LSTM language model": ("language_model", 8, 3, 3_000),
 }
+# What is called for batch after batch, by programs with one outermost size.
+BATCHED: Mapping[str, Callable[[int], Shapes]] = {
+    "softmax": lambda n: ((n, 70),),
+    "layernorm": lambda n: ((n, 70), (70,), (70,)),
+    "linear": lambda n: ((n, 50), (60, 50)),
+    "conv": lambda n: ((n, 16, 15, 17), (32, 16, 3, 3)),
+}
 NEW_SIZES = 5  # that are timed, after three that are not
 FILLING = "filling"
 
@@ -223,6 +230,20 @@ def run_cold_beside_library(emit: Emit, name: str) -> None:
     run_ready(lambda **_: None, "")
     tcdsl.warm(kernel(LIKE_LINEAR), quiet=True)  # by another process
     run_cold(emit, name)
+
+
+def run_cold_batches(emit: Emit, name: str) -> None:
+    """The first sizes, another batch of them, and other sizes: each waits for what it needs."""
+    from operands import rand
+
+    run_ready(lambda **_: None, "")
+    k, operands = _meet(PROGRAMS[name], 1)
+    batches = [tuple(rand(*shape) for shape in BATCHED[name](n)) for n in (30, 37)]
+    for step, given in zip(
+        ("first", "another batch", "other sizes"), (*batches, operands), strict=True
+    ):
+        with clocked(emit, step):
+            k(*given)
 
 
 def run_cold_gradient(emit: Emit, name: str) -> None:
