@@ -51,9 +51,9 @@ def begun(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def there_and_back(kernel: Any, m: int) -> None:
-    a = np.full((m, 5), m, np.float32)
+    a = np.full((m, m + 2), m, np.float32)
     y, pull = kernel.with_grad()(a)
-    np.testing.assert_array_equal(y, np.full(m, 5 * m * m))
+    np.testing.assert_array_equal(y, np.full(m, (m + 2) * m * m))
     np.testing.assert_array_equal(pull(np.ones_like(y)), 2 * a)
 
 
@@ -63,7 +63,7 @@ def test_it_is_begun_once_for_each_forward_pass_that_is_compiled(
     sums = tc.define(SUMS)
     for m in (3, 3, 4, 7, 4):
         there_and_back(sums, m)
-    assert [dict(pickle.loads(task)[3]) for task in begun] == [{"M": 3, "N": 5}, {"M": 4, "N": 5}]
+    assert [dict(pickle.loads(task)[3]) for task in begun] == [{"M": 3, "N": 5}, {"M": 4, "N": 6}]
     assert compiled.count("sums") == 2, "the size 7 found what serves all"
     del begun[:], compiled[:]
     there_and_back(tc.define(SUMS), 3)
@@ -75,13 +75,13 @@ def test_what_was_built_is_what_calls_look_up(begun: list[bytes], compiled: list
     sums = tc.define(SUMS)
     pulls = []
     for m in (3, 4):
-        y, pull = sums.with_grad()(np.full((m, 5), m, np.float32))
+        y, pull = sums.with_grad()(np.full((m, m + 2), m, np.float32))
         pulls.append((pull, np.ones_like(y)))
     for task in begun:
         building.build(task)
     count = len(compiled)
     for m, (pull, ones) in zip((3, 4), pulls, strict=True):
-        np.testing.assert_array_equal(pull(ones), np.full((m, 5), 2 * m))
+        np.testing.assert_array_equal(pull(ones), np.full((m, m + 2), 2 * m))
     assert len(compiled) == count
 
 
@@ -91,7 +91,7 @@ def test_who_builds_the_second_sizes_knows_which_were_first(
     """As calls have it: an executable of all sizes, whoever has built that of the first."""
     sums = tc.define(SUMS).with_grad()
     for m in (3, 4):
-        sums(np.full((m, 5), m, np.float32))
+        sums(np.full((m, m + 2), m, np.float32))
     building.build(begun[1])
     gradient, settings, *_ = pickle.loads(begun[1])
     session = building._session(gradient, settings)

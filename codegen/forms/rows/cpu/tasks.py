@@ -156,9 +156,11 @@ def plan_tasks(
         plan.append(b.set_param(base, per_task))
         in_phase, per_task = b.plan_param(base), Field(b.PLAN, f"param[{base}]", I64)
     groups = b.ceil_div(rows, per_task)
-    known = b.value_of(length)
-    if not cut or (not exact and known is not None and known <= least):  # no part is shorter
+    if not cut:
         return plan, Tasks(in_phase, None), groups, 0 if exact else 1
+    known = b.value_of(length)
+    if not exact and known is not None and known <= least:  # no part is shorter
+        return plan, Tasks(in_phase, length), groups, 1
     # few long rows: cut them, at whole turns of the loop
     wanted = b.max64(least, b.min64(b.ceil_div(b.mul(b.max64(rows, 1), length), parts), most))
     rounded = b.round_up(wanted, turn)

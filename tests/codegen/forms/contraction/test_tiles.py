@@ -302,7 +302,7 @@ def test_tiles_are_chosen_where_they_are_quicker() -> None:
         spec = spec_of(p, exact=True)
         return compiler.default_config(p.program, spec, machine, p.sizes).get("g0.word")
 
-    both = replace(MACHINE, dots=("bytes", TILES))
+    both = replace(MACHINE, vector_bytes=64, registers=32, dots=("bytes", TILES))
     large = made("int8", "int8", (64, 64, 64))
     assert word(large, both) == 64
     without = replace(both, dots=("bytes",))
