@@ -136,22 +136,25 @@ def open_choice(
     wanted = _without_planned(arrangement, wanted)
     config = _complete(arrangement, wanted)
     total = apart = 0.0
-    taken = list[str]()
     for i, ctx in enumerate(arrangement.contexts):
         form, chosen = arrangement.choice(i, wanted.group(i))
-        taken.append(form)
         cost = arrangement.forms[i][form].cost_ns(ctx, chosen)
         total += cost
         apart += 0.0 if _leaves_open(arrangement.forms[i][form], ctx) else cost
     if apart > _BESIDE * total:
         return None
+    taken = _taken(arrangement, wanted)
     if _REST in taken:
         exact = replace(spec, sizes=tuple(sizes.items()), open=())
-        other = arrangement_of(program, exact, wanted, machine, sizes)
-        if taken != [other.choice(i, wanted.group(i))[0] for i in range(len(other.contexts))]:
+        if taken != _taken(arrangement_of(program, exact, wanted, machine, sizes), wanted):
             return None
     assert arrangement.asked is not None
     return config, arrangement.asked.regime
+
+
+def _taken(arrangement: Arrangement, config: Config) -> list[str]:
+    """Return the form of each group."""
+    return [arrangement.choice(i, config.group(i))[0] for i in range(len(arrangement.contexts))]
 
 
 def _leaves_open(form: AnyForm, ctx: GroupContext[Any]) -> bool:

@@ -163,9 +163,7 @@ def default(
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
         most = 4 if heavy < _FUNCTION_NS else 2
         unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
-        if not ctx.knows(
-            space.row_length()
-        ):  # of any length: short rows stay in registers, but of long bodies
+        if not ctx.knows(space.row_length()):  # short rows stay in registers, but of long bodies
             unroll = most
         if len(space.sweeps) > 1 and unroll > 2 and _is_far_here(ctx, space):
             unroll = 2  # measured: longer bursts of stores wait for memory

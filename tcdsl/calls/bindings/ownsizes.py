@@ -53,9 +53,8 @@ class OwnSizes(Binding):
     def __init__(self, bound: Bound) -> None:
         super().__init__(bound)
         self._outermost: tuple[str, ...] | None = None  # asked where an executable is chosen
-        self._opened: dict[
-            Spec, tuple[Config, Regime]
-        ] = {}  # what leaves sizes open, as calls came
+        # Of what leaves sizes open, as calls came, and which values of these it is for.
+        self._opened: dict[Spec, tuple[Config, Regime]] = {}
         self._never_open: Spec | None = None  # the last one that was seen to be slower than exact
         self._asked = 0  # sizes of which the model was asked
         self._suited: set[tuple[Spec, object]] = set()  # that for all, and sizes that it suits
@@ -106,12 +105,12 @@ class OwnSizes(Binding):
         for spec, one in () if self._index is None else self._index.of_sizes(*specs):
             if isinstance(one, ForAll):
                 suited.add(one.spec)
-            elif one.regime.holds(dict(exact.sizes or ())):
-                found = self._made.named(spec, one)
-                if found is None:
-                    continue
+                continue
+            sizes = dict(exact.sizes or ())
+            found = self._made.named(spec, one) if one.regime.holds(sizes) else None
+            if found is not None:
                 if spec.open:
-                    self._note_open(spec, found.config, one.regime, dict(exact.sizes or ()))
+                    self._note_open(spec, found.config, one.regime, sizes)
                 return found, suited
         return None, suited
 
@@ -244,9 +243,9 @@ class OwnSizes(Binding):
         """
         left_open = self._left_open(exact)
         found = self._open_choice(left_open, sizes) if left_open.open else None
-        return (
-            (exact, self.default_config(exact, sizes)) if found is None else (left_open, found[0])
-        )
+        if found is None:
+            return exact, self.default_config(exact, sizes)
+        return left_open, found[0]
 
 
 def _about(size: tuple[str, int]) -> int:

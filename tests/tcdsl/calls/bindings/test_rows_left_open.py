@@ -68,6 +68,19 @@ def softmaxes(kernel: Any, batches: Sequence[int] = BATCHES, length: int = 13) -
     return found
 
 
+def leave_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exact(_: OwnSizes, of: Spec) -> Spec:
+        return of
+
+    monkeypatch.setattr(OwnSizes, "_left_open", exact)
+
+
+def alone(text: str, name: str, i: int) -> Any:
+    """Return a kernel of a text of its own: none has what another has compiled."""
+    other = f" def other{i}(float(N) A) -> (B) {{ B(i) = A(i) }}"
+    return getattr(tc.define(text + other), name)
+
+
 @pytest.mark.parametrize("length", [3, 13, 100])
 def test_other_batches_compile_nothing(length: int, compiled: list[str]) -> None:
     kernel = tc.define(SOFTMAX)
@@ -94,13 +107,9 @@ def test_bits_are_those_of_exact_sizes(
 ) -> None:
     opened = softmaxes(tc.define(SOFTMAX))
 
-    def exact(_: OwnSizes, of: Spec) -> Spec:
-        return of
-
-    monkeypatch.setattr(OwnSizes, "_left_open", exact)
+    leave_nothing_open(monkeypatch)
     for i, n in enumerate(BATCHES):
-        other = f"def other{i}(float(N) A) -> (B) {{ B(i) = A(i) }}"
-        kernel = getattr(tc.define(SOFTMAX + other), "softmax")  # noqa: B009 - of a module
+        kernel = alone(SOFTMAX, "softmax", i)
         np.testing.assert_array_equal(kernel(rows(n)), opened[i])
     assert compiled == ["softmax"] * (1 + len(BATCHES))
 
@@ -227,14 +236,9 @@ def test_so_do_others_whose_outermost_size_is_of_independent_results(
     (executable,) = kernel.variant().executables
     assert executable.spec.open
 
-    def exact(_: OwnSizes, of: Spec) -> Spec:
-        return of
-
-    monkeypatch.setattr(OwnSizes, "_left_open", exact)
+    leave_nothing_open(monkeypatch)
     for i, n in enumerate(BATCHES):
-        other = f" def other{i}(float(N) A) -> (B) {{ B(i) = A(i) }}"
-        alone = getattr(tc.define(text + other), "f")  # noqa: B009 - of a module
-        np.testing.assert_array_equal(alone(*operands(n)), found[i])
+        np.testing.assert_array_equal(alone(text, "f", i)(*operands(n)), found[i])
 
 
 def test_products_keep_sizes_of_their_own(compiled: list[str]) -> None:
